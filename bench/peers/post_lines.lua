@@ -1,0 +1,23 @@
+-- wrk script: posts the lines of a file as JSON bodies, in turn, and prints what happened as JSON.
+--   wrk -t1 -c16 -d5s -s post_lines.lua URL -- FILE
+local requests, turn = {}, 0
+
+function init(args)
+  for line in io.lines(args[1]) do
+    local headers = {["Content-Type"] = "application/json"}
+    requests[#requests + 1] = wrk.format("POST", wrk.path, headers, line)
+  end
+end
+
+function request()
+  turn = turn % #requests + 1
+  return requests[turn]
+end
+
+function done(summary, latency, _)
+  local e = summary.errors
+  io.write(string.format(
+    '\n{"requests": %d, "seconds": %.6f, "failed": %d, "p50_ms": %.4f, "p99_ms": %.4f}\n',
+    summary.requests, summary.duration / 1e6, e.connect + e.read + e.write + e.status + e.timeout,
+    latency:percentile(50) / 1000, latency:percentile(99) / 1000))
+end

@@ -1,0 +1,119 @@
+// The frame: header, the page that the address names, and what the connection does.
+
+import {useEffect, useRef} from 'preact/hooks';
+
+import {api} from './api/client';
+import type {Project} from './api/types';
+import {formatClock} from './format';
+import {useWords} from './i18n';
+import {follow, live} from './live';
+import {Audit} from './pages/audit';
+import {Drift} from './pages/drift';
+import {Home} from './pages/home';
+import {Models} from './pages/models';
+import {useResource} from './resource';
+import {go, hrefOf, place, type Page} from './router';
+import {language, theme, type Theme} from './settings';
+import {useStore} from './store';
+import mark from './style/mark.svg';
+
+const kPages: Page[] = ['home', 'models', 'drift', 'audit'];
+const kViews = {home: Home, models: Models, drift: Drift, audit: Audit};
+const kThemes: Theme[] = ['auto', 'light', 'dark'];
+
+function LinkState() {
+  const {t, lang} = useWords();
+  const {link, receivedAt} = useStore(live);
+  const since = receivedAt > 0 ? formatClock(receivedAt, lang) : '';
+  const text = link === 'lost' ? t.link.lost(since) : t.link[link];
+  return <span class={`link ${link}`} role="status"><i aria-hidden="true" />{text}</span>;
+}
+
+function Switches({project, projects}: {project: string; projects: Project[]}) {
+  const {t, lang} = useWords();
+  const {page} = useStore(place);
+  const chosen = useStore(theme);
+  return (
+    <div class="switches">
+      <LinkState />
+      <label><span class="unseen">{t.project}</span>
+        <select name="project" value={project}
+          onChange={(event) => go({page, project: event.currentTarget.value})}>
+          {projects.some((p) => p.name === project) ? null :
+            <option value={project}>{project}</option>}
+          {projects.map((p) => <option key={p.name} value={p.name}>{p.name}</option>)}
+        </select>
+      </label>
+      <label><span class="unseen">{t.theme.label}</span>
+        <select name="theme" value={chosen}
+          onChange={(event) => theme.set(event.currentTarget.value as Theme)}>
+          {kThemes.map((name) => <option key={name} value={name}>{t.theme[name]}</option>)}
+        </select>
+      </label>
+      <button type="button" class="quiet" name="language" lang={lang === 'en' ? 'ar' : 'en'}
+        onClick={() => language.set(lang === 'en' ? 'ar' : 'en')}>{t.otherLanguage}</button>
+    </div>
+  );
+}
+
+function Header({project, projects, page}: {project: string; projects: Project[]; page: Page}) {
+  const {t} = useWords();
+  return (
+    <header class="top">
+      <div class="bar">
+        <a class="brand" href={hrefOf({page: 'home', project})}>
+          <img src={mark} alt="" width="30" height="30" />{t.product}</a>
+        <nav aria-label={t.nav.label}>
+          {kPages.map((name) => (
+            <a key={name} href={hrefOf({page: name, project})}
+              aria-current={name === page ? 'page' : undefined}>{t.nav[name]}</a>))}
+        </nav>
+        <Switches project={project} projects={projects} />
+      </div>
+    </header>
+  );
+}
+
+// The one in the address; else the first that is not the empty default; else "default".
+export function projectToShow(asked: string, projects: Project[]): string {
+  if (asked !== '') return asked;
+  const others = projects.filter((p) => p.name !== 'default');
+  return others[0]?.name ?? projects[0]?.name ?? 'default';
+}
+
+export function App() {
+  const {t} = useWords();
+  const here = useStore(place);
+  const {overview, revision} = useStore(live);
+  const listed = useResource('projects', revision, (signal) => api.projects(signal));
+  const ready = listed.data !== undefined || listed.error !== undefined || here.project !== '';
+  const project = projectToShow(here.project, listed.data ?? []);
+
+  useEffect(() => { if (ready) follow(project); }, [ready, project]);
+  useEffect(() => { document.title = `${t.nav[here.page]} · ${t.product}`; }, [t, here.page]);
+  // A new page begins at its top, and the keyboard with it; the first one leaves the focus alone.
+  const shown = useRef(here.page);
+  useEffect(() => {
+    if (shown.current === here.page) return;
+    shown.current = here.page;
+    window.scrollTo(0, 0);
+    document.getElementById('content')?.focus({preventScroll: true});
+  }, [here.page]);
+
+  const View = kViews[here.page];
+  const unknown = listed.data && !listed.data.some((p) => p.name === project) &&
+    here.project !== '';
+  const skip = (event: Event) => {
+    event.preventDefault();
+    document.getElementById('content')?.focus();
+  };
+  return (
+    <>
+      <a class="skip" href="#content" onClick={skip}>{t.skip}</a>
+      <Header project={project} projects={listed.data ?? []} page={here.page} />
+      {unknown && <p class="notice" role="alert">{t.noSuchProject(here.project)}</p>}
+      {ready ? <View project={project} show={here.show} overview={overview} revision={revision} />
+        : <main id="content" tabIndex={-1} />}
+    </>
+  );
+}

@@ -1,0 +1,205 @@
+#include "api/inference/inference_routes.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/json.h"
+#include "serving/testing/serving_world.h"
+
+namespace falaj::api {
+namespace {
+
+using net::Method;
+using net::Request;
+using net::Response;
+
+// The routes over a world with one linear model: score = 2 · amount + age + 1.
+class InferenceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    world_.apply_customers();
+    world_.apply("Deployment", "fraud", R"({"model":"fraud"})");
+    world_.promote(world_.register_linear(2, 1));
+    ASSERT_TRUE(world_.deployments->tick().ok());
+    for (net::Route& route : inference_routes({*world_.deployments, "9.9"})) {
+      router_.add(std::move(route));
+    }
+  }
+
+  Response send(Method method, const std::string& path, std::string body = "",
+                net::Headers headers = {}) {
+    Request request;
+    request.method = method;
+    request.path = path;
+    request.body = std::move(body);
+    request.headers = std::move(headers);
+    const net::Match match = router_.match(request);
+    if (match.route == nullptr) {
+      Response none;
+      none.status = match.path_known ? 405 : 404;
+      return none;
+    }
+    return match.route->sync_handler(request);
+  }
+  Value get(const std::string& path, int status = 200) {
+    const Response response = send(Method::kGet, path);
+    EXPECT_EQ(response.status, status) << path << " " << response.body;
+    return parse_json(response.body).value();
+  }
+  Response infer(std::string body, net::Headers headers = {},
+                 const std::string& path = "/v2/models/fraud/infer") {
+    return send(Method::kPost, path, std::move(body), std::move(headers));
+  }
+
+  serving::testing::ServingWorld world_;
+  net::Router router_;
+};
+
+std::string floats(const std::vector<float>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+}
+
+TEST_F(InferenceTest, describes_the_server) {
+  const Value server = get("/v2");
+  EXPECT_EQ(server.text("name"), "falaj");
+  EXPECT_EQ(server.text("version"), "9.9");
+  EXPECT_TRUE(server["extensions"].is_array());
+  EXPECT_EQ(get("/v2/health/live")["live"], Value(true));
+  EXPECT_EQ(get("/v2/health/ready")["ready"], Value(true));
+}
+
+TEST_F(InferenceTest, describes_a_model_by_each_of_its_names) {
+  for (const char* path : {"/v2/models/fraud", "/v2/models/pay.fraud",
+                           "/v2/models/fraud/versions/1", "/v2/models/fraud/versions/champion"}) {
+    const Value model = get(path);
+    EXPECT_EQ(to_json(model["versions"]), R"(["1"])");
+    EXPECT_EQ(to_json(model["inputs"]), R"([{"datatype":"FP32","name":"input","shape":[-1,2]}])");
+    EXPECT_EQ(to_json(model["outputs"]), R"([{"datatype":"FP32","name":"score","shape":[-1,1]}])");
+    EXPECT_EQ(get(std::string(path) + "/ready")["ready"], Value(true));
+  }
+  const Value config = get("/v2/models/fraud/config");
+  EXPECT_GT(config.integer("max_batch_size"), 0);
+  EXPECT_EQ(to_json(config["input"]),
+            R"([{"data_type":"TYPE_FP32","dims":[2],"name":"input"}])");
+}
+
+TEST_F(InferenceTest, says_what_is_not_found_in_the_dialects_words) {
+  EXPECT_EQ(get("/v2/models/nobody", 404).text("error"),
+            "Request for unknown model: 'nobody' is not found");
+  EXPECT_NE(get("/v2/models/fraud/versions/7", 404).text("error").find("version 7 is not found"),
+            std::string::npos);
+  EXPECT_NE(get("/v2/models/nobody/ready", 400).text("error").find("Model version not ready"),
+            std::string::npos);
+  EXPECT_EQ(send(Method::kPost, "/v2/models/fraud").status, 405);
+  EXPECT_EQ(send(Method::kGet, "/v2/models/fraud/infer").status, 405);
+  EXPECT_EQ(send(Method::kGet, "/v2/nothing").status, 404);
+}
+
+TEST_F(InferenceTest, infers_from_json) {
+  const Response response = infer(
+      R"({"id":"7","inputs":[{"name":"input","shape":[2,2],"datatype":"FP32",)"
+      R"("data":[[1,2],[3,4]]}]})");
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(response.content_type, "application/json");
+  EXPECT_EQ(response.body,
+            R"({"id":"7","model_name":"fraud","model_version":"1","outputs":[)"
+            R"({"name":"score","datatype":"FP32","shape":[2,1],"data":[5,11]}]})");
+}
+
+TEST_F(InferenceTest, infers_from_binary_tensors_as_the_python_client_sends_them) {
+  const std::string json =
+      R"({"inputs":[{"name":"input","shape":[1,2],"datatype":"FP32",)"
+      R"("parameters":{"binary_data_size":8}}],"parameters":{"binary_data_output":true}})";
+  const Response response = infer(json + floats({1, 2}), {{"inference-header-content-length",
+                                                           std::to_string(json.size())}});
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(response.content_type, "application/octet-stream");
+  const std::string length(
+      net::find_header(response.headers, "Inference-Header-Content-Length"));
+  ASSERT_FALSE(length.empty());
+  const auto at = static_cast<std::size_t>(std::stoul(length));
+  EXPECT_TRUE(parse_json(response.body.substr(0, at)).ok());
+  EXPECT_EQ(response.body.substr(at), floats({5}));
+}
+
+TEST_F(InferenceTest, takes_a_raw_body_as_one_row) {
+  const Response response = infer(floats({1, 2}), {{"Inference-Header-Content-Length", "0"}});
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(response.body.substr(response.body.size() - 4), floats({5}));
+}
+
+TEST_F(InferenceTest, refuses_with_400_and_a_reason_what_does_not_fit) {
+  const auto refused = [&](const std::string& body, net::Headers headers = {}) {
+    const Response response = infer(body, std::move(headers));
+    EXPECT_EQ(response.status, 400) << response.body;
+    EXPECT_EQ(response.content_type, "application/json");
+    return parse_json(response.body).value().text("error");
+  };
+  EXPECT_NE(refused(""), "");
+  EXPECT_NE(refused("{"), "");
+  EXPECT_EQ(refused(R"({"inputs":[{"name":"input","shape":[1,3],"datatype":"FP32",)"
+                    R"("data":[1,2,3]}]})"),
+            "unexpected shape for input 'input' for model 'fraud'. Expected [-1,2], got [1,3]");
+  EXPECT_NE(refused(R"({"inputs":[]})").find("expected 1 inputs but got 0"), std::string::npos);
+  EXPECT_NE(refused("{}", {{"Inference-Header-Content-Length", "x"}}), "");
+  EXPECT_NE(refused("{}", {{"Inference-Header-Content-Length", "99"}}), "");
+  EXPECT_NE(refused(R"({"inputs":[{"name":"input","shape":[1,2],"datatype":"FP32",)"
+                    R"("data":[1,null]}]})")
+                .find("binary_data"),
+            std::string::npos)
+      << "a NaN comes out, which JSON cannot carry";
+  EXPECT_EQ(infer("{}", {}, "/v2/models/nobody/infer").status, 404);
+  EXPECT_EQ(infer("{}", {{"Content-Encoding", "br"}}).status, 501);
+}
+
+TEST_F(InferenceTest, says_503_while_a_deployment_has_no_version) {
+  world_.apply("Deployment", "waiting", R"({"model":"other"})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(infer("{}", {}, "/v2/models/waiting/infer").status, 503);
+  EXPECT_EQ(send(Method::kGet, "/v2/models/waiting/ready").status, 400);
+  EXPECT_EQ(get("/v2/health/ready")["ready"], Value(true)) << "it waits for its first training";
+}
+
+TEST_F(InferenceTest, is_not_ready_while_a_deployment_cannot_be_loaded) {
+  registry::ModelVersion broken = world_.models->get(ProjectName("pay"), "fraud", 1).value();
+  broken.model = "other";
+  broken.onnx = world_.blobs->put("no model").value();
+  ASSERT_TRUE(world_.models->add_version(world_.context, broken).ok());
+  world_.apply("Deployment", "broken", R"({"model":"other","version":1})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_NE(get("/v2/health/ready", 400).text("error").find("broken"), std::string::npos);
+}
+
+TEST_F(InferenceTest, lists_models_and_counts_requests) {
+  ASSERT_EQ(infer(R"({"inputs":[{"name":"input","shape":[3,2],"datatype":"FP32",)"
+                  R"("data":[1,2,3,4,5,6]}]})")
+                .status,
+            200);
+  for (const char* path : {"/v2/models/stats", "/v2/models/fraud/stats",
+                           "/v2/models/fraud/versions/1/stats"}) {
+    const Value stats = get(path)["model_stats"];
+    ASSERT_EQ(stats.as_array().size(), 1U);
+    const Value& model = stats.as_array()[0];
+    EXPECT_EQ(model["inference_count"], Value(3));
+    EXPECT_EQ(model["execution_count"], Value(1));
+    EXPECT_EQ(model["inference_stats"]["success"]["count"], Value(1));
+    EXPECT_GT(model["inference_stats"]["success"].integer("ns"), 0);
+  }
+  const Response index = send(Method::kPost, "/v2/repository/index");
+  EXPECT_EQ(index.body, R"([{"name":"fraud","state":"READY","version":"1"}])");
+}
+
+TEST(InferenceError, takes_the_status_of_the_dialect) {
+  EXPECT_EQ(inference_error(Error(ErrorId::kModelNotFound, "x")).status, 404);
+  EXPECT_EQ(inference_error(Error(ErrorId::kModelNotReady, "x")).status, 503);
+  EXPECT_EQ(inference_error(Error(ErrorId::kTensorMismatch, "x")).status, 400);
+  EXPECT_EQ(inference_error(Error(ErrorId::kConflict, "x")).status, 400);
+  EXPECT_EQ(inference_error(Error(ErrorId::kInternal, "x")).status, 500);
+  EXPECT_EQ(inference_error(Error(ErrorId::kBodyTooLarge, "x")).status, 413);
+  EXPECT_EQ(inference_error(Error(ErrorId::kHostRefused, "x")).status, 403);
+  EXPECT_EQ(inference_error(Error(ErrorId::kInternal, "a\"b")).body, R"({"error":"a\"b"})");
+}
+
+}  // namespace
+}  // namespace falaj::api

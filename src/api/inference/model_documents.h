@@ -1,0 +1,24 @@
+// api/inference/model_documents.h — what the inference dialect says about a model. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/value.h"
+#include "registry/models.h"
+#include "serving/deployments.h"
+
+namespace falaj::api {
+
+// {"name","versions","platform","inputs","outputs"}; shapes include the batch as -1.
+Value metadata_document(std::string_view name, const registry::ModelVersion& version,
+                        const registry::Signature& signature);
+// The model's configuration as far as clients read it: true for what runs, nothing invented.
+Value config_document(std::string_view name, const registry::Signature& signature);
+// {"model_stats": [...]}; durations in nanoseconds.
+Value statistics_document(const std::vector<serving::DeploymentStatus>& statuses);
+// The list of POST /v2/repository/index.
+Value index_document(const std::vector<serving::DeploymentStatus>& statuses);
+
+}  // namespace falaj::api

@@ -1,0 +1,77 @@
+// The audit: read, verify, replay.
+#include "api/native/exchange.h"
+#include "api/native/services.h"
+
+namespace falaj::api {
+namespace {
+
+Value head_value(const security::AuditHead& head) {
+  Value value;
+  value["sequence"] = head.sequence;
+  value["hash"] = head.hash;
+  return value;
+}
+
+Result<Value> entries(Services& services, const net::Request& request) {
+  security::AuditQuery query;
+  query.after = FALAJ_TRY(query_integer(request, "after", 0, INT64_MAX));
+  query.limit = FALAJ_TRY(query_integer(request, "limit", 100, 1000));
+  query.action = request.query_param("action").value_or("");
+  query.object = request.query_param("object").value_or("");
+  query.project = request.query_param("project").value_or("");
+  if (request.query_param("order").value_or("newest") == "oldest") {
+    query.order = security::AuditQuery::Order::kOldestFirst;
+  }
+  Value reply = list_value("entries", FALAJ_TRY(services.audit.list(query)));
+  reply["head"] = head_value(FALAJ_TRY(services.audit.head()));
+  return reply;
+}
+
+Result<security::AuditEntry> entry_of(Services& services, const net::Request& request) {
+  const std::string& text = request.params.find("sequence")->second;
+  if (text.empty() || text.size() > 18 ||
+      text.find_first_not_of("0123456789") != std::string::npos) {
+    return Error{ErrorId::kInvalidArgument, "audit sequence '" + text + "' is not a number"};
+  }
+  return services.audit.get(std::stoll(text));
+}
+
+Result<Value> replay(Services& services, const net::Request& request) {
+  const security::AuditEntry entry = FALAJ_TRY(entry_of(services, request));
+  Value reply;
+  reply["action"] = loop::to_value(FALAJ_TRY(loop::replay(entry)));
+  reply["ok"] = true;
+  reply["sequence"] = entry.sequence;
+  return reply;
+}
+
+}  // namespace
+
+std::vector<net::Route> audit_routes(Services& services) {
+  using net::Method;
+  std::vector<net::Route> routes;
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/audit", "audit.read",
+                  "Audit entries by ?after=, ?action= (a prefix ends in a dot), ?object=, ?limit=.",
+                  [&](const net::Request& request) { return entries(services, request); }));
+  routes.push_back(value_route(Method::kGet, "/api/v1/audit/{sequence}", "audit.read",
+                               "One entry.",
+                               [&](const net::Request& request) -> Result<Value> {
+                                 return to_value(FALAJ_TRY(entry_of(services, request)));
+                               }));
+  routes.push_back(value_route(Method::kPost, "/api/v1/audit:verify", "audit.verify",
+                               "Recomputes the whole hash chain.",
+                               [&](const net::Request&) -> Result<Value> {
+                                 Value reply;
+                                 reply["head"] = head_value(FALAJ_TRY(services.audit.verify()));
+                                 reply["ok"] = true;
+                                 return reply;
+                               }));
+  routes.push_back(
+      value_route(Method::kPost, "/api/v1/audit/{sequence}:replay", "audit.verify",
+                  "Recomputes a loop decision from its recorded inputs.",
+                  [&](const net::Request& request) { return replay(services, request); }));
+  return routes;
+}
+
+}  // namespace falaj::api

@@ -1,0 +1,60 @@
+// Deployments and the hot path: entity ids in, prediction out.
+#include "api/native/exchange.h"
+#include "api/native/predict_codec.h"
+#include "api/native/services.h"
+
+namespace falaj::api {
+namespace {
+
+// Runs on the event loop: no lock, no disk, no tree of values.
+Result<std::string> predict(Services& services, const net::Request& request) {
+  const PredictRequest parsed = FALAJ_TRY(parse_predict(request.body));
+  const ProjectName project = project_of(request);
+  const std::string& name = request.params.find("name")->second;
+  std::vector<serving::EntityPrediction> predictions;
+  predictions.reserve(parsed.entities.size());
+  for (const EntityKeys& keys : parsed.entities) {
+    predictions.push_back(
+        FALAJ_TRY(services.deployments.predict(project, name, keys, request.request_id)));
+  }
+  const Explain explain =
+      request.query_param("explain").value_or("") == "true" ? Explain::kYes : Explain::kNo;
+  return write_predictions(name, parsed, predictions, explain);
+}
+
+net::Route predict_route(Services& services) {
+  net::Route route(net::Method::kPost, "/api/v1/deployments/{name}:predict",
+                   net::Permission("serving.predict"),
+                   "Entity ids in, predictions out; features are read in the same process. "
+                   "?explain=true adds the feature values and their statuses.",
+                   [&services](const net::Request& request) {
+                     Result<std::string> reply = predict(services, request);
+                     if (!reply.ok()) return net::problem(reply.error(), request);
+                     return net::Response::json(std::move(reply).value());
+                   });
+  route.runs_on = net::RunsOn::kLoop;
+  route.body_bytes_max = 1 << 20;
+  return route;
+}
+
+}  // namespace
+
+std::vector<net::Route> deployment_routes(Services& services) {
+  std::vector<net::Route> routes;
+  routes.push_back(predict_route(services));
+  routes.push_back(value_route(
+      net::Method::kGet, "/api/v1/deployments", "models.read",
+      "State, version and latency of every deployment.",
+      [&](const net::Request& request) -> Result<Value> {
+        const std::string project = project_of(request).str();
+        Value reply;
+        reply["deployments"] = Value::array();
+        for (const auto& status : services.deployments.status()) {
+          if (status.project == project) reply["deployments"].push(to_value(status));
+        }
+        return reply;
+      }));
+  return routes;
+}
+
+}  // namespace falaj::api

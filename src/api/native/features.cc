@@ -1,0 +1,134 @@
+// Data in (ingest) and frozen training sets out.
+#include "api/native/exchange.h"
+#include "api/native/services.h"
+#include "base/decode.h"
+
+namespace falaj::api {
+namespace {
+
+Result<table::Format> format_of(const net::Request& request) {
+  const std::optional<std::string> name = request.query_param("format");
+  if (name) return table::parse_format(*name);
+  const std::string_view type = net::find_header(request.headers, "content-type");
+  if (type.starts_with("text/csv")) return table::Format::kCsv;
+  if (type.find("parquet") != std::string_view::npos) return table::Format::kParquet;
+  if (type.find("arrow") != std::string_view::npos) return table::Format::kArrowIpc;
+  return Error{ErrorId::kMissingField,
+               "the body's format is unknown: add ?format=csv, parquet or arrow"};
+}
+
+Result<Value> ingest(Services& services, const net::Request& request) {
+  const security::RequestContext context = FALAJ_TRY(context_of(request, services.catalog));
+  features::IngestFile file;
+  file.path = request.body_file;
+  file.format = FALAJ_TRY(format_of(request));
+  return to_value(FALAJ_TRY(
+      services.ingest.append(context, request.params.find("name")->second, file)));
+}
+
+Result<std::optional<Timestamp>> optional_time(Fields& fields, std::string_view key) {
+  const std::string text = FALAJ_TRY(fields.text(key));
+  if (text.empty()) return std::optional<Timestamp>();
+  return std::optional<Timestamp>(FALAJ_TRY(parse_timestamp(text)));
+}
+
+Result<features::FreezeOptions> freeze_options(const net::Request& request) {
+  features::FreezeOptions options;
+  if (request.query_param("format")) {
+    options.spine_file = request.body_file;
+    options.spine_format = FALAJ_TRY(format_of(request));
+    return options;
+  }
+  const Value body = FALAJ_TRY(body_of(request));
+  Fields fields(body, "freeze");
+  options.from = FALAJ_TRY(optional_time(fields, "from"));
+  options.to = FALAJ_TRY(optional_time(fields, "to"));
+  const std::int64_t known_at = FALAJ_TRY(fields.integer("known_at", 0, 0, INT64_MAX));
+  if (known_at > 0) options.known_at = static_cast<std::uint64_t>(known_at);
+  FALAJ_TRY(fields.finish());
+  return options;
+}
+
+Value row_of(const features::ViewStats& stats) {
+  Value row;
+  row["view"] = stats.view;
+  row["rows"] = stats.rows;
+  row["quarantined"] = stats.quarantined;
+  row["segments"] = stats.segments;
+  row["keys_online"] = stats.keys_online;
+  row["newest_event"] = stats.rows == 0 ? Value() : Value(to_rfc3339(stats.newest_event));
+  return row;
+}
+
+Result<Value> view_list(Services& services, const net::Request& request) {
+  Value reply;
+  reply["views"] = Value::array();
+  for (const auto& stats : FALAJ_TRY(services.view_stats(project_of(request)))) {
+    reply["views"].push(row_of(stats));
+  }
+  return reply;
+}
+
+net::Route ingest_route(Services& services) {
+  net::Route route = value_route(
+      net::Method::kPost, "/api/v1/feature-views/{name}:ingest", "data.ingest",
+      "Ingests the body (?format=csv|parquet|arrow): valid rows are committed together, bad rows "
+      "are counted, explained and quarantined.",
+      [&services](const net::Request& request) { return ingest(services, request); });
+  route.body_to = net::BodyTo::kFile;
+  route.body_bytes_max = std::int64_t{2} << 30;
+  return route;
+}
+
+// Two shapes on one path: JSON options stay in memory; a spine file says ?format=.
+net::Route freeze_route(Services& services) {
+  net::Route route = value_route(
+      net::Method::kPost, "/api/v1/training-sets/{name}:freeze", "training.run",
+      "Freezes the set: point-in-time join to immutable Parquet with a manifest. The body is {} or "
+      "{from, to, known_at}.",
+      [&services](const net::Request& request) -> Result<Value> {
+        const auto context = FALAJ_TRY(context_of(request, services.catalog));
+        const auto options = FALAJ_TRY(freeze_options(request));
+        return features::to_value(FALAJ_TRY(services.training_sets.freeze(
+            context, request.params.find("name")->second, options)));
+      });
+  return route;
+}
+
+net::Route freeze_with_spine_route(Services& services) {
+  net::Route route = freeze_route(services);
+  route.path = "/api/v1/training-sets/{name}:freeze-with-spine";
+  route.summary = "Freezes a set whose spine is the body's file (?format=csv|parquet|arrow).";
+  route.body_to = net::BodyTo::kFile;
+  route.body_bytes_max = std::int64_t{2} << 30;
+  return route;
+}
+
+}  // namespace
+
+std::vector<net::Route> feature_routes(Services& services) {
+  using net::Method;
+  std::vector<net::Route> routes;
+  routes.push_back(ingest_route(services));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/feature-views", "features.read",
+                  "Rows, segments and keys of every feature view.",
+                  [&](const net::Request& request) { return view_list(services, request); }));
+  routes.push_back(freeze_route(services));
+  routes.push_back(freeze_with_spine_route(services));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/training-sets", "features.read", "Frozen training sets, newest first.",
+      [&](const net::Request& request) -> Result<Value> {
+        return list_value("training_sets",
+                          FALAJ_TRY(services.training_sets.list(project_of(request))));
+      }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/training-sets/{name}/manifest", "features.read",
+      "The newest manifest of a frozen set.", [&](const net::Request& request) -> Result<Value> {
+        return features::to_value(FALAJ_TRY(services.training_sets.latest(
+            project_of(request), request.params.find("name")->second)));
+      }));
+  return routes;
+}
+
+}  // namespace falaj::api

@@ -1,0 +1,51 @@
+// api/native/live_feed.h — what the console sees without asking: the overview, sent whenever the
+// audit moved, a run advanced or predictions were answered.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/native/services.h"
+#include "base/mutex.h"
+
+namespace falaj::api {
+
+// Thread-safe. tick() is called by one background ticker, about twice a second.
+class LiveFeed {
+ public:
+  explicit LiveFeed(Services& services) : services_(services) {}
+
+  // Counts, running work, deployments and their recent latency.
+  Result<Value> overview(const ProjectName& project) const;
+  void subscribe(const ProjectName& project, std::shared_ptr<net::Stream> stream);
+  // Samples latencies, then sends what changed to who listens; forgets closed streams.
+  void tick();
+
+ private:
+  struct Sample {
+    std::int64_t unix_ms = 0;
+    double p50_ms = 0;
+    double p99_ms = 0;
+    double requests_per_second = 0;
+  };
+  struct Subscriber {
+    ProjectName project;
+    std::shared_ptr<net::Stream> stream;
+    std::string last;  // What was sent last; the same is not sent again.
+  };
+  void sample_latencies();
+  Value latency_of(const std::string& project) const;
+
+  static constexpr std::size_t kSamplesMax = 120;
+  Services& services_;
+  mutable Mutex mutex_;
+  std::vector<Subscriber> subscribers_ FALAJ_GUARDED_BY(mutex_);
+  std::map<std::string, std::deque<Sample>> samples_ FALAJ_GUARDED_BY(mutex_);
+  std::map<std::string, telemetry::HistogramSnapshot> before_ FALAJ_GUARDED_BY(mutex_);
+  Timestamp sampled_at_ FALAJ_GUARDED_BY(mutex_){};
+};
+
+}  // namespace falaj::api

@@ -1,0 +1,68 @@
+// Registered models, their versions and aliases.
+#include "api/native/exchange.h"
+#include "api/native/services.h"
+#include "base/decode.h"
+
+namespace falaj::api {
+namespace {
+
+Result<Value> model_value(Services& services, const ProjectName& project,
+                          const std::string& model) {
+  Value value;
+  value["name"] = model;
+  value["versions"] = Value::array();
+  for (const auto& version : FALAJ_TRY(services.models.versions(project, model))) {
+    value["versions"].push(to_value(version));
+  }
+  value["aliases"] = FALAJ_TRY(services.models.aliases(project, model));
+  return value;
+}
+
+Result<Value> model_list(Services& services, const net::Request& request) {
+  const ProjectName project = project_of(request);
+  Value reply;
+  reply["models"] = Value::array();
+  for (const std::string& model : FALAJ_TRY(services.models.models(project))) {
+    reply["models"].push(FALAJ_TRY(model_value(services, project, model)));
+  }
+  return reply;
+}
+
+Result<Value> set_alias(Services& services, const net::Request& request) {
+  const auto context = FALAJ_TRY(context_of(request, services.catalog));
+  const Value body = FALAJ_TRY(body_of(request));
+  Fields fields(body, "alias");
+  const std::int64_t version = FALAJ_TRY(fields.integer("version", 0, 1, INT64_MAX));
+  const std::string reason = FALAJ_TRY(fields.text("reason"));
+  FALAJ_TRY(fields.finish());
+  Value evidence;
+  evidence["reason"] = reason.empty() ? "set by hand" : reason;
+  const std::string& model = request.params.find("model")->second;
+  FALAJ_TRY(services.models.set_alias(context, model, request.params.find("alias")->second, version,
+                                      evidence));
+  FALAJ_TRY(services.deployments.tick());
+  return model_value(services, context.project, model);
+}
+
+}  // namespace
+
+std::vector<net::Route> model_routes(Services& services) {
+  using net::Method;
+  std::vector<net::Route> routes;
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/models", "models.read",
+                  "Models with their versions (newest first) and aliases.",
+                  [&](const net::Request& request) { return model_list(services, request); }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/models/{model}", "models.read", "One model.",
+      [&](const net::Request& request) {
+        return model_value(services, project_of(request), request.params.find("model")->second);
+      }));
+  routes.push_back(
+      value_route(Method::kPut, "/api/v1/models/{model}/aliases/{alias}", "models.write",
+                  "Points an alias at a version; deployments that follow it swap at once.",
+                  [&](const net::Request& request) { return set_alias(services, request); }));
+  return routes;
+}
+
+}  // namespace falaj::api

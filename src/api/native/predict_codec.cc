@@ -1,0 +1,142 @@
+#include "api/native/predict_codec.h"
+
+#include <simdjson.h>
+
+#include "base/json.h"
+
+namespace falaj::api {
+namespace {
+
+namespace dom = simdjson::dom;
+
+Error malformed(std::string_view what) {
+  return Error{ErrorId::kMalformedJson,
+               "predict body: " + std::string(what) +
+                   "; expected {\"entity\": {\"customer_id\": 42}} or {\"entities\": [{…}]}"};
+}
+
+Result<EntityKeys> parse_entity(dom::element element) {
+  dom::object object;
+  if (element.get(object) != simdjson::SUCCESS) {
+    return Error{ErrorId::kWrongType, "predict body: an entity is an object of key: id"};
+  }
+  EntityKeys keys;
+  for (const dom::key_value_pair member : object) {
+    std::int64_t number = 0;
+    std::string_view text;
+    if (member.value.get(number) == simdjson::SUCCESS) {
+      keys.emplace_back(std::string(member.key), number);
+    } else if (member.value.get(text) == simdjson::SUCCESS) {
+      keys.emplace_back(std::string(member.key), std::string(text));
+    } else {
+      return Error{ErrorId::kWrongType, "predict body: key '" + std::string(member.key) +
+                                            "' must be a whole number or a text"};
+    }
+  }
+  return keys;
+}
+
+Status parse_entities(dom::element element, PredictRequest& request) {
+  dom::array list;
+  if (element.get(list) != simdjson::SUCCESS) {
+    return Error{ErrorId::kWrongType, "predict body: entities must be a list"};
+  }
+  for (const dom::element item : list) {
+    if (request.entities.size() == PredictRequest::kEntitiesMax) {
+      return Error{ErrorId::kOutOfRange,
+                   "predict body: over " + std::to_string(PredictRequest::kEntitiesMax) +
+                       " entities; split the request"};
+    }
+    request.entities.push_back(FALAJ_TRY(parse_entity(item)));
+  }
+  return {};
+}
+
+void append_entity(std::string& out, const EntityKeys& keys) {
+  out += '{';
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i > 0) out += ',';
+    append_json_string(out, keys[i].first);
+    out += ':';
+    if (const auto* number = std::get_if<std::int64_t>(&keys[i].second)) {
+      out += std::to_string(*number);
+    } else {
+      append_json_string(out, std::get<std::string>(keys[i].second));
+    }
+  }
+  out += '}';
+}
+
+void append_explanation(std::string& out, const serving::EntityPrediction& prediction) {
+  const auto& plan = *prediction.live->plan;
+  out += ",\"features\":{";
+  for (std::size_t i = 0; i < plan.columns.size(); ++i) {
+    if (i > 0) out += ',';
+    append_json_string(out, plan.columns[i].name);
+    out += ':';
+    append_json_number(out, prediction.row.numbers[i]);
+  }
+  out += "},\"statuses\":{";
+  for (std::size_t i = 0; i < plan.columns.size(); ++i) {
+    if (i > 0) out += ',';
+    append_json_string(out, plan.columns[i].name);
+    out += ":\"";
+    out += features::status_name(prediction.row.statuses[i]);
+    out += '"';
+  }
+  out += '}';
+}
+
+}  // namespace
+
+Result<PredictRequest> parse_predict(std::string_view body) {
+  // One parser a thread: its buffers grow once and are reused for every request.
+  thread_local dom::parser parser;
+  dom::element root;
+  if (parser.parse(body.data(), body.size()).get(root) != simdjson::SUCCESS) {
+    return malformed("not valid JSON");
+  }
+  dom::object object;
+  if (root.get(object) != simdjson::SUCCESS) return malformed("not an object");
+  PredictRequest request;
+  for (const dom::key_value_pair member : object) {
+    if (member.key == "entity") {
+      request.entities.push_back(FALAJ_TRY(parse_entity(member.value)));
+    } else if (member.key == "entities") {
+      FALAJ_TRY(parse_entities(member.value, request));
+    } else {
+      return Error{ErrorId::kUnknownField, "predict body: unknown member '" +
+                                               std::string(member.key) +
+                                               "'; use entity or entities"};
+    }
+  }
+  if (request.entities.empty()) return malformed("no entity");
+  return request;
+}
+
+std::string write_predictions(std::string_view deployment, const PredictRequest& request,
+                              std::span<const serving::EntityPrediction> predictions,
+                              Explain explain) {
+  std::string out;
+  out.reserve(128 + predictions.size() * 96);
+  out += "{\"deployment\":";
+  append_json_string(out, deployment);
+  out += ",\"model\":";
+  append_json_string(out, predictions.front().live->version.model);
+  out += ",\"version\":";
+  out += std::to_string(predictions.front().version);
+  out += ",\"predictions\":[";
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    if (i > 0) out += ',';
+    out += "{\"entity\":";
+    append_entity(out, request.entities[i]);
+    out += ",\"score\":";
+    append_json_number(out, static_cast<double>(predictions[i].score));
+    if (explain == Explain::kYes) append_explanation(out, predictions[i]);
+    out += '}';
+  }
+  out += "]}";
+  return out;
+}
+
+}  // namespace falaj::api

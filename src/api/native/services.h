@@ -1,0 +1,60 @@
+// api/native/services.h — what the native dialect calls. One service per request, no storage.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "features/ingest.h"
+#include "features/training_sets.h"
+#include "jobs/queue.h"
+#include "loop/controller.h"
+#include "monitoring/monitors.h"
+#include "net/router.h"
+#include "registry/models.h"
+#include "security/audit.h"
+#include "serving/deployments.h"
+#include "tracking/runs.h"
+#include "training/train_jobs.h"
+
+namespace falaj::api {
+
+// References into the program's services; they outlive the router.
+struct Services {
+  catalog::Catalog& catalog;
+  features::Ingest& ingest;
+  features::TrainingSets& training_sets;
+  std::function<Result<std::vector<features::ViewStats>>(const ProjectName&)> view_stats;
+  tracking::Runs& runs;
+  jobs::Queue& jobs;
+  training::TrainJobs& trainer;
+  registry::Models& models;
+  serving::Deployments& deployments;
+  monitoring::Monitors& monitors;
+  loop::Controller& loop;
+  security::Audit& audit;
+  telemetry::Metrics& metrics;
+  const Clock& clock;
+  std::string version;
+  std::string build;
+  Timestamp started_at{};
+};
+
+class LiveFeed;
+
+// Every native route, in the order of the reference page. `feed` outlives the router too.
+std::vector<net::Route> native_routes(Services& services, LiveFeed& feed);
+
+// By concern; native_routes() joins them.
+std::vector<net::Route> object_routes(Services& services);
+std::vector<net::Route> feature_routes(Services& services);
+std::vector<net::Route> training_routes(Services& services);
+std::vector<net::Route> model_routes(Services& services);
+std::vector<net::Route> deployment_routes(Services& services);
+std::vector<net::Route> monitoring_routes(Services& services);
+std::vector<net::Route> audit_routes(Services& services);
+std::vector<net::Route> overview_routes(LiveFeed& feed);
+std::vector<net::Route> system_routes(Services& services);
+
+}  // namespace falaj::api

@@ -1,0 +1,60 @@
+// Health, version, metrics.
+#include "api/native/exchange.h"
+#include "api/native/services.h"
+
+namespace falaj::api {
+namespace {
+
+net::Route health_route(std::string_view path, std::string_view summary) {
+  net::Route route(net::Method::kGet, path, net::Permission::anyone(), summary,
+                   [](const net::Request&) { return net::Response::json(R"({"status":"ok"})"); });
+  route.runs_on = net::RunsOn::kLoop;
+  route.dialect = "operations";
+  return route;
+}
+
+}  // namespace
+
+std::vector<net::Route> system_routes(Services& services) {
+  std::vector<net::Route> routes;
+  routes.push_back(health_route("/livez", "The process runs."));
+  routes.push_back(health_route("/readyz", "The process serves: stores open, models reconciled."));
+  routes.push_back(health_route("/health", "As /readyz."));
+  routes.push_back(value_route(net::Method::kGet, "/version", "public.read",
+                               "Name, version and build.", [&](const net::Request&) {
+                                 Value value;
+                                 value["name"] = "falaj";
+                                 value["version"] = services.version;
+                                 value["build"] = services.build;
+                                 value["started_at"] = to_rfc3339(services.started_at);
+                                 return value;
+                               }));
+  routes.back().dialect = "operations";
+  routes.emplace_back(net::Method::kGet, "/metrics", net::Permission("system.read"),
+                      "Prometheus text format.", [&](const net::Request&) {
+                        net::Response response = net::Response::text(services.metrics.exposition());
+                        response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+                        return response;
+                      });
+  routes.back().dialect = "operations";
+  return routes;
+}
+
+std::vector<net::Route> native_routes(Services& services, LiveFeed& feed) {
+  std::vector<net::Route> routes;
+  const auto add = [&routes](std::vector<net::Route> more) {
+    for (net::Route& route : more) routes.push_back(std::move(route));
+  };
+  add(object_routes(services));
+  add(feature_routes(services));
+  add(training_routes(services));
+  add(model_routes(services));
+  add(deployment_routes(services));
+  add(monitoring_routes(services));
+  add(audit_routes(services));
+  add(overview_routes(feed));
+  add(system_routes(services));
+  return routes;
+}
+
+}  // namespace falaj::api

@@ -1,0 +1,93 @@
+// Train jobs, the runs they make and the queue behind them.
+#include "api/native/exchange.h"
+#include "api/native/services.h"
+#include "base/decode.h"
+
+namespace falaj::api {
+namespace {
+
+Result<Value> run_job(Services& services, const net::Request& request) {
+  const auto context = FALAJ_TRY(context_of(request, services.catalog));
+  const Value body = FALAJ_TRY(body_of(request));
+  Fields fields(body, "run");
+  const std::string manifest = FALAJ_TRY(fields.text("training_set_id"));
+  FALAJ_TRY(fields.finish());
+  const auto started = FALAJ_TRY(
+      services.trainer.run(context, request.params.find("name")->second, manifest));
+  Value reply;
+  reply["run"] = started.run.str();
+  reply["job"] = started.job.str();
+  return reply;
+}
+
+Result<Value> metric_history(Services& services, const net::Request& request) {
+  const RunId id(request.params.find("id")->second);
+  const std::string& metric = request.params.find("metric")->second;
+  Value reply;
+  reply["points"] = Value::array();
+  for (const auto& point : FALAJ_TRY(services.runs.history(id, metric))) {
+    Value row;
+    row["step"] = point.step;
+    row["value"] = point.value;
+    row["at"] = to_rfc3339(point.at);
+    reply["points"].push(std::move(row));
+  }
+  return reply;
+}
+
+Result<Value> wait_run(Services& services, const net::Request& request) {
+  const JobId id(request.params.find("id")->second);
+  const std::int64_t seconds = FALAJ_TRY(query_integer(request, "seconds", 20, 25));
+  return to_value(FALAJ_TRY(services.jobs.wait(id, Duration::seconds(seconds))));
+}
+
+}  // namespace
+
+std::vector<net::Route> training_routes(Services& services) {
+  using net::Method;
+  std::vector<net::Route> routes;
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/train-jobs/{name}:run", "training.run",
+      "Starts the declared job on its newest frozen set, or on training_set_id.",
+      [&](const net::Request& request) { return run_job(services, request); }, 202));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/runs", "models.read", "Runs, newest first.",
+      [&](const net::Request& request) -> Result<Value> {
+        const std::int64_t limit = FALAJ_TRY(query_integer(request, "limit", 100, 1000));
+        return list_value("runs", FALAJ_TRY(services.runs.list(project_of(request), limit)));
+      }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/runs/{id}", "models.read", "One run.",
+      [&](const net::Request& request) -> Result<Value> {
+        return to_value(FALAJ_TRY(services.runs.get(RunId(request.params.find("id")->second))));
+      }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/runs/{id}/metrics/{metric}", "models.read",
+      "Every point of one metric.",
+      [&](const net::Request& request) { return metric_history(services, request); }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/jobs", "jobs.read", "Jobs of a project, newest first.",
+      [&](const net::Request& request) -> Result<Value> {
+        return list_value("jobs", FALAJ_TRY(services.jobs.list(project_of(request))));
+      }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/jobs/{id}", "jobs.read", "One job.",
+      [&](const net::Request& request) -> Result<Value> {
+        return to_value(FALAJ_TRY(services.jobs.get(JobId(request.params.find("id")->second))));
+      }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/jobs/{id}:wait", "jobs.read",
+      "The job once it has ended, or as it is after ?seconds= (at most 25).",
+      [&](const net::Request& request) { return wait_run(services, request); }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/jobs/{id}:cancel", "jobs.cancel", "Stops a job.",
+      [&](const net::Request& request) -> Result<Value> {
+        const auto context = FALAJ_TRY(context_of(request, services.catalog));
+        const JobId id(request.params.find("id")->second);
+        FALAJ_TRY(services.jobs.cancel(context, id));
+        return to_value(FALAJ_TRY(services.jobs.get(id)));
+      }));
+  return routes;
+}
+
+}  // namespace falaj::api

@@ -1,0 +1,25 @@
+#include "app/app.h"
+
+#include "app/doctor.h"
+#include "app/engine.h"
+#include "app/reference.h"
+#include "app/serve.h"
+#include "cli/cli.h"
+
+namespace falaj::app {
+
+int run(int argc, char** argv) {
+  cli::Hooks hooks;
+  hooks.serve = serve;
+  hooks.start_local = start_local;
+  hooks.train_engine = run_train_engine;
+  hooks.doctor = doctor;
+  hooks.doctor_libraries = doctor_libraries;
+  hooks.verify_offline = verify_offline;
+  hooks.reference = reference_page;
+  hooks.version = version_text();
+  hooks.build = build_text();
+  return cli::run(argc, argv, hooks);
+}
+
+}  // namespace falaj::app

@@ -1,0 +1,100 @@
+#include "app/doctor.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "app/libraries.h"
+#include "app/wiring.h"
+#include "base/units.h"
+#include "exec/sandbox.h"
+
+namespace falaj::app {
+namespace {
+
+using cli::DoctorCheck;
+
+constexpr std::int64_t kFreeBytesMin = std::int64_t{1} << 30;
+
+bool exists(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0;
+}
+
+DoctorCheck check_folder(const std::string& folder) {
+  if (!exists(folder)) return {"data folder", "ok", folder + " does not exist yet"};
+  if (access(folder.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return {"data folder", "fail", folder + " is not writable: change its owner or --data"};
+  }
+  return {"data folder", "ok", folder};
+}
+
+DoctorCheck check_space(const std::string& folder) {
+  struct statvfs info {};
+  if (statvfs(exists(folder) ? folder.c_str() : ".", &info) != 0) {
+    return {"free space", "warn", "cannot be read"};
+  }
+  const auto free = static_cast<std::int64_t>(info.f_bavail * info.f_frsize);
+  return {"free space", free < kFreeBytesMin ? "warn" : "ok", format_bytes(free)};
+}
+
+DoctorCheck check_audit(const std::string& folder) {
+  if (!exists(folder + "/metadata.db")) return {"audit", "ok", "nothing recorded yet"};
+  const Result<Value> verified = verify_offline(folder);
+  if (verified.ok()) {
+    return {"audit", "ok",
+            std::to_string(verified.value()["head"].integer("sequence")) + " entries, chain holds"};
+  }
+  if (verified.error().id == ErrorId::kDataFolderLocked) {
+    return {"audit", "ok", "a server holds the folder: ask it with falaj audit verify"};
+  }
+  return {"audit", "fail", verified.error().message};
+}
+
+DoctorCheck check_sandbox() {
+  const auto report = exec::probe_sandbox();
+  if (!report.ok()) return {"job sandbox", "fail", report.error().message};
+  std::string applied;
+  for (const std::string& each : report->applied) applied += (applied.empty() ? "" : ", ") + each;
+  std::string refused;
+  for (const std::string& each : report->refused) refused += "; not granted: " + each;
+  return {"job sandbox", refused.empty() ? "ok" : "warn", applied + refused};
+}
+
+}  // namespace
+
+std::vector<DoctorCheck> doctor_libraries() {
+  std::vector<DoctorCheck> checks;
+  for (const LibraryCheck& library : check_libraries()) {
+    checks.push_back({"library " + library.name, library.error.empty() ? "ok" : "fail",
+                      library.error.empty() ? library.path : library.error});
+  }
+  return checks;
+}
+
+std::vector<DoctorCheck> doctor(const config::Settings& settings) {
+  const std::string& folder = settings.text("data.dir");
+  std::vector<DoctorCheck> checks{check_folder(folder), check_space(folder), check_audit(folder),
+                                  check_sandbox()};
+  for (DoctorCheck& check : doctor_libraries()) checks.push_back(std::move(check));
+  return checks;
+}
+
+Result<Value> verify_offline(const std::string& data_folder) {
+  if (!exists(data_folder + "/metadata.db")) {
+    return Error{Code::kNotFound, "'" + data_folder + "' is no Falaj data folder: it has no "
+                                                      "metadata.db"};
+  }
+  const SystemClock clock;
+  const auto lock = FALAJ_TRY(storage::FolderLock::acquire(data_folder));
+  const auto sql = FALAJ_TRY(storage::open_sqlite(data_folder + "/metadata.db"));
+  const security::Audit audit(*sql, clock);
+  const security::AuditHead head = FALAJ_TRY(audit.verify());
+  Value value;
+  value["head"]["sequence"] = head.sequence;
+  value["head"]["hash"] = head.hash;
+  value["ok"] = true;
+  return value;
+}
+
+}  // namespace falaj::app

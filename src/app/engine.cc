@@ -1,0 +1,50 @@
+#include "app/engine.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "app/libraries.h"
+#include "base/json.h"
+#include "serving/runtime.h"
+#include "training/engine.h"
+
+namespace falaj::app {
+namespace {
+
+constexpr int kReportDescriptor = 3;
+
+void report(const Value& value) {
+  const std::string line = to_json(value) + "\n";
+  std::size_t sent = 0;
+  while (sent < line.size()) {
+    const ssize_t n = write(kReportDescriptor, line.data() + sent, line.size() - sent);
+    if (n <= 0) return;  // The server has gone; it kills this process next.
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+}  // namespace
+
+int run_train_engine(const std::string& folder) {
+  const auto runtime = serving::lazy_onnx_runtime(
+      {.library = library_folder() + "/libonnxruntime.so.1", .threads = 1});
+  const training::OnnxRunner runner =
+      [&runtime](const std::string& path, std::span<const float> matrix,
+                 std::size_t columns) -> Result<std::vector<float>> {
+    const auto session = FALAJ_TRY(runtime->load(path));
+    std::vector<float> scores;
+    FALAJ_TRY(session->score(matrix, columns, scores));
+    return scores;
+  };
+  const Status status = training::run_engine(folder, runner, report);
+  if (status.ok()) return 0;
+  Value failure;
+  failure["error"] = status.error().message;
+  failure["code"] = to_string(status.error().id);
+  report(failure);
+  std::fprintf(stderr, "falaj engine: %s\n", status.error().message.c_str());
+  return 1;
+}
+
+}  // namespace falaj::app

@@ -1,0 +1,94 @@
+#include "app/program.h"
+
+#include <sys/stat.h>
+
+#include "base/log.h"
+
+namespace falaj::app {
+namespace {
+
+void warn_if_failed(std::string_view what, const Status& status) {
+  if (status.ok()) return;
+  log::warn("background work failed",
+            {{"what", what}, {"code", to_string(status.error().id)}, {"why", status.error().message}});
+}
+
+}  // namespace
+
+std::vector<storage::KindInfo> all_kinds() {
+  std::vector<storage::KindInfo> kinds = catalog::platform_kinds();
+  for (auto& more : {features::kinds(), registry::kinds(), training::kinds(), serving::kinds(),
+                     monitoring::kinds(), loop::kinds()}) {
+    kinds.insert(kinds.end(), more.begin(), more.end());
+  }
+  return kinds;
+}
+
+Result<std::unique_ptr<Program>> Program::start(const Options& options, const Clock& clock) {
+  std::unique_ptr<Program> program(new Program(clock));
+  FALAJ_TRY(program->open(options));
+  return program;
+}
+
+Status Program::open(const Options& options) {
+  storage_ = FALAJ_TRY(wire_storage(options, clock_));
+  mkdir((options.data_folder + "/uploads").c_str(), 0700);
+  features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
+  training_ = FALAJ_TRY(wire_training(options, storage_, features_, metrics_, clock_));
+  serving_ = FALAJ_TRY(wire_serving(options, storage_, features_, training_, metrics_, clock_));
+  catalog_ = std::make_unique<catalog::Catalog>(*storage_.sql, *storage_.audit, clock_,
+                                                all_kinds(), [this] {
+                                                  features_.online->definitions_changed();
+                                                  if (reconcile_) reconcile_->wake();
+                                                });
+  FALAJ_TRY(first_objects());
+  warn_if_failed("deployments", serving_.deployments->tick());
+  http_ = wire_routes(*catalog_, storage_, features_, training_, serving_, metrics_, clock_);
+  FALAJ_TRY(wire_http(options, http_, metrics_));
+  host_ = options.http.host;
+  if (!options.http.tls.certificate.empty()) scheme_ = "https";
+  training_.queue->start();
+  start_ticking(options);
+  return {};
+}
+
+// A new folder starts with one zone and one project, so that the first apply needs neither.
+Status Program::first_objects() {
+  if (!FALAJ_TRY(catalog_->list("Project", "")).empty()) return {};
+  storage::Object zone;
+  zone.kind = "Zone";
+  zone.name = "local";
+  zone.spec = Value::object();
+  storage::Object project;
+  project.kind = "Project";
+  project.name = "default";
+  project.spec["zone"] = "local";
+  const auto context = security::system_context("service:setup", ProjectName(), Zone());
+  FALAJ_TRY(catalog_->apply(context, {zone, project}, catalog::Mode::kApply));
+  return {};
+}
+
+void Program::start_ticking(const Options& options) {
+  reconcile_ = std::make_unique<exec::Ticker>("reconcile", options.tick_interval, [this] {
+    warn_if_failed("deployments", serving_.deployments->tick());
+    warn_if_failed("monitors", serving_.monitors->tick());
+    warn_if_failed("loop", serving_.loop->tick());
+  });
+  live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500),
+                                         [this] { http_.feed->tick(); });
+}
+
+Program::~Program() {
+  if (live_) live_->stop();
+  if (reconcile_) reconcile_->stop();
+  if (http_.server) http_.server->drain(Duration::seconds(1));
+  http_.server.reset();
+  if (training_.queue) training_.queue->stop();
+}
+
+std::string Program::url() const {
+  const std::string host = host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]";
+  return scheme_ + "://" + host + ":" + std::to_string(http_.server->port());
+}
+
+}  // namespace falaj::app

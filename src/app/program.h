@@ -1,0 +1,46 @@
+// app/program.h — a running Falaj: everything wired, listening, ticking.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/wiring.h"
+
+namespace falaj::app {
+
+class Program {
+ public:
+  // Opens the data folder, recovers what a dead process left, listens. The error says what to do.
+  static Result<std::unique_ptr<Program>> start(const Options& options, const Clock& clock);
+  // Stops taking requests, lets running ones finish for a second, stops jobs (they are tried again
+  // at the next start), closes the stores.
+  ~Program();
+
+  std::string url() const;
+  const net::Router& router() const { return *http_.router; }
+  telemetry::Metrics& metrics() { return metrics_; }
+
+ private:
+  explicit Program(const Clock& clock) : clock_(clock) {}
+  Status open(const Options& options);
+  Status first_objects();
+  void start_ticking(const Options& options);
+
+  const Clock& clock_;
+  telemetry::Metrics metrics_;
+  Storage storage_;
+  Features features_;
+  Training training_;
+  Serving serving_;
+  std::unique_ptr<catalog::Catalog> catalog_;
+  Http http_;
+  std::string scheme_ = "http";
+  std::string host_;
+  std::unique_ptr<exec::Ticker> reconcile_;  // Deployments, monitors, loop.
+  std::unique_ptr<exec::Ticker> live_;       // What consoles see.
+};
+
+// Every kind that can be declared, from the modules that own them.
+std::vector<storage::KindInfo> all_kinds();
+
+}  // namespace falaj::app

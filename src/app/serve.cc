@@ -1,0 +1,120 @@
+#include "app/serve.h"
+
+#include <csignal>
+#include <cstdio>
+
+#include "app/program.h"
+#include "base/log.h"
+#include "cli/connection.h"
+#include "telemetry/log_sinks.h"
+
+namespace falaj::app {
+namespace {
+
+const SystemClock& system_clock() {
+  static const SystemClock clock;
+  return clock;
+}
+
+bool is_loopback_host(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+// Blocked before any thread starts, so that only the waiting main thread ever takes them.
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+void start_logging(const config::Settings& settings) {
+  const auto format = settings.text("log.format") == "json" ? telemetry::LogFormat::kJson
+                                                            : telemetry::LogFormat::kText;
+  static std::unique_ptr<log::Sink> sink;
+  sink = telemetry::make_log_sink(format, 2, system_clock());
+  const Result<log::Level> level = telemetry::parse_log_level(settings.text("log.level"));
+  log::set_sink(sink.get(), level.value_or(log::Level::kInfo));
+}
+
+void print_banner(const Program& program, const Options& options) {
+  std::fprintf(stderr,
+               "  Falaj %s   data %s   one user, this machine only\n"
+               "  Console   %s\n"
+               "  Demo      falaj demo --server %s\n"
+               "  Health    falaj doctor          Stop: Ctrl-C\n",
+               version_text().c_str(), options.data_folder.c_str(), program.url().c_str(),
+               program.url().c_str());
+}
+
+class RunningProgram final : public cli::LocalServer {
+ public:
+  explicit RunningProgram(std::unique_ptr<Program> program) : program_(std::move(program)) {}
+  std::string url() const override { return program_->url(); }
+
+ private:
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace
+
+Result<Options> options_of(cli::ServerMode mode, const config::Settings& settings) {
+  Options options;
+  options.data_folder = settings.text("data.dir");
+  options.http.host = settings.text("server.host");
+  options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));
+  options.http.tls = {settings.text("server.tls_cert"), settings.text("server.tls_key")};
+  options.http.loop_threads = static_cast<unsigned>(settings.integer("server.threads"));
+  options.http.connections_max =
+      static_cast<std::size_t>(settings.integer("server.connections_max"));
+  options.http.header_timeout = settings.duration("server.header_timeout");
+  options.http.idle_timeout = settings.duration("server.idle_timeout");
+  options.upload_bytes_max = settings.integer("server.body_max");
+  options.job_concurrency = static_cast<unsigned>(settings.integer("jobs.concurrency"));
+  options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
+  options.prediction_capacity =
+      static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
+  options.tick_interval = settings.duration("monitor.interval");
+  if (!is_loopback_host(options.http.host)) {
+    return Error{ErrorId::kUnsafeListen,
+                 std::string(mode == cli::ServerMode::kDev ? "falaj dev" : "falaj serve") +
+                     " will not listen on " + options.http.host +
+                     ": that needs TLS 1.3 and an administrator, and this version has no "
+                     "administrators yet; use server.host=127.0.0.1"};
+  }
+  return options;
+}
+
+int serve(cli::ServerMode mode, const config::Settings& settings) {
+  const Result<Options> options = options_of(mode, settings);
+  if (!options.ok()) return cli::fail(options.error());
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  start_logging(settings);
+
+  Result<std::unique_ptr<Program>> program = Program::start(options.value(), system_clock());
+  if (!program.ok()) return cli::fail(program.error());
+  print_banner(*program.value(), options.value());
+  std::printf("ready %s\n", program.value()->url().c_str());
+  std::fflush(stdout);
+
+  int received = 0;
+  sigwait(&signals, &received);
+  log::info("stopping", {{"signal", received}});
+  program.value().reset();
+  log::set_sink(nullptr, log::Level::kError);
+  return 0;
+}
+
+Result<std::unique_ptr<cli::LocalServer>> start_local(const std::string& data_folder) {
+  std::signal(SIGPIPE, SIG_IGN);
+  Options options;
+  options.data_folder = data_folder;
+  std::unique_ptr<cli::LocalServer> server = std::make_unique<RunningProgram>(
+      FALAJ_TRY(Program::start(options, system_clock())));
+  return server;
+}
+
+}  // namespace falaj::app

@@ -1,0 +1,21 @@
+// app/serve.h — `falaj dev` and `falaj serve`: from settings to a running server and back.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/wiring.h"
+#include "cli/cli.h"
+
+namespace falaj::app {
+
+// Options from settings. FJ-7003 when production would listen beyond loopback unsafely.
+Result<Options> options_of(cli::ServerMode mode, const config::Settings& settings);
+
+// Serves until SIGTERM or SIGINT. Prints `ready URL` on standard output when it serves.
+int serve(cli::ServerMode mode, const config::Settings& settings);
+
+// A server inside this process on a free port, for `falaj demo`.
+Result<std::unique_ptr<cli::LocalServer>> start_local(const std::string& data_folder);
+
+}  // namespace falaj::app

@@ -1,0 +1,72 @@
+#include "api/console/console.h"
+#include "api/inference/inference_routes.h"
+#include "api/native/openapi.h"
+#include "app/wiring.h"
+#include "base/json.h"
+#include "security/access.h"
+
+namespace falaj::app {
+namespace {
+
+bool is_loopback(std::string_view peer) {
+  return peer.starts_with("127.") || peer == "::1" || peer.starts_with("[::1]") ||
+         peer.starts_with("::1");
+}
+
+// The one question before every handler. There is one principal so far: whoever sits at this
+// machine, which is why the server listens on loopback only.
+Status gate(const net::Route& route, net::Request& request) {
+  request.principal = "user:dev";
+  const security::Principal principal{security::PrincipalKind::kUser, request.principal};
+  const security::Decision decision =
+      security::decide({.principal = principal,
+                        .action = route.permission.action(),
+                        .loopback_peer = is_loopback(request.peer)});
+  if (decision.allowed) return {};
+  return Error{Code::kPermissionDenied, decision.reason};
+}
+
+void add_openapi(Http& http) {
+  http.router->add(net::Route(net::Method::kGet, "/openapi.json", net::Permission::anyone(),
+                              "This API as an OpenAPI 3.1 document.",
+                              [router = http.router.get()](const net::Request&) {
+                                return net::Response::json(
+                                    to_json(api::openapi_document(*router, version_text())));
+                              }));
+}
+
+}  // namespace
+
+Http wire_routes(catalog::Catalog& catalog, Storage& storage, Features& features,
+                 Training& training, Serving& serving, telemetry::Metrics& metrics,
+                 const Clock& clock) {
+  Http http;
+  http.services = std::make_unique<api::Services>(api::Services{
+      catalog, *features.ingest, *features.training_sets,
+      [sql = storage.sql.get()](const ProjectName& project) {
+        return features::view_stats(*sql, project);
+      },
+      *training.runs, *training.queue, *training.trainer, *training.models, *serving.deployments,
+      *serving.monitors, *serving.loop, *storage.audit, metrics, clock, version_text(),
+      build_text(), clock.now()});
+  http.feed = std::make_unique<api::LiveFeed>(*http.services);
+  http.router = std::make_unique<net::Router>();
+  for (net::Route& route : api::native_routes(*http.services, *http.feed)) {
+    http.router->add(std::move(route));
+  }
+  for (net::Route& route : api::inference_routes({*serving.deployments, version_text()})) {
+    http.router->add(std::move(route));
+  }
+  for (net::Route& route : api::console_routes()) http.router->add(std::move(route));
+  add_openapi(http);
+  return http;
+}
+
+Status wire_http(const Options& options, Http& http, telemetry::Metrics& metrics) {
+  net::ServerOptions server = options.http;
+  server.upload_folder = options.data_folder + "/uploads";
+  http.server = FALAJ_TRY(net::Server::start(server, *http.router, gate, metrics));
+  return {};
+}
+
+}  // namespace falaj::app

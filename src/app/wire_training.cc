@@ -1,0 +1,32 @@
+#include "app/libraries.h"
+#include "app/wiring.h"
+
+namespace falaj::app {
+
+Training::~Training() {
+  if (queue) queue->stop();
+}
+
+Result<Training> wire_training(const Options& options, Storage& storage, Features& features,
+                               telemetry::Metrics& metrics, const Clock& clock) {
+  Training parts;
+  parts.runs = std::make_unique<tracking::Runs>(*storage.sql, *storage.audit, clock);
+  parts.models =
+      std::make_unique<registry::Models>(*storage.sql, *storage.blobs, *storage.audit, clock);
+  jobs::QueueOptions queue;
+  queue.work_folder = options.data_folder + "/jobs";
+  queue.concurrency = options.job_concurrency;
+  parts.queue =
+      FALAJ_TRY(jobs::Queue::open(queue, *storage.sql, *storage.audit, metrics, clock));
+  training::TrainOptions train;
+  train.program = program_path();
+  train.code_version = version_text() + "+" + build_text();
+  train.library_folders = {library_folder()};
+  parts.trainer = std::make_unique<training::TrainJobs>(
+      train, *storage.sql, *storage.blobs, *features.training_sets, *parts.runs, *parts.models,
+      *parts.queue);
+  parts.queue->handle("train", *parts.trainer);
+  return parts;
+}
+
+}  // namespace falaj::app

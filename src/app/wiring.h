@@ -1,0 +1,100 @@
+// app/wiring.h — how the program is put together: one small struct of owned services per concern.
+//
+// Members stand in the order in which they start; destruction is the reverse. Each wire_<concern>.cc
+// builds one struct from options and the structs before it. Nothing holds "the application".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/native/live_feed.h"
+#include "api/native/services.h"
+#include "catalog/catalog.h"
+#include "exec/timers.h"
+#include "features/ingest.h"
+#include "features/online.h"
+#include "features/training_sets.h"
+#include "jobs/queue.h"
+#include "loop/controller.h"
+#include "monitoring/monitors.h"
+#include "net/server.h"
+#include "registry/models.h"
+#include "security/audit.h"
+#include "serving/deployments.h"
+#include "storage/open.h"
+#include "telemetry/metrics.h"
+#include "tracking/runs.h"
+#include "training/train_jobs.h"
+
+namespace falaj::app {
+
+struct Options {
+  std::string data_folder = "falaj-data";
+  net::ServerOptions http;
+  std::int64_t upload_bytes_max = std::int64_t{2} << 30;
+  unsigned job_concurrency = 1;
+  unsigned serving_threads = 1;
+  std::size_t prediction_capacity = 65'536;
+  Duration tick_interval = Duration::seconds(1);
+};
+
+struct Storage {
+  std::unique_ptr<storage::FolderLock> lock;
+  std::unique_ptr<storage::SqlStore> sql;
+  std::unique_ptr<storage::KvStore> kv;
+  std::unique_ptr<storage::BlobStore> blobs;
+  std::unique_ptr<security::Audit> audit;
+};
+// Locks the folder, opens the stores, applies every module's migrations.
+Result<Storage> wire_storage(const Options& options, const Clock& clock);
+
+struct Features {
+  std::unique_ptr<features::Online> online;
+  std::unique_ptr<features::Ingest> ingest;
+  std::unique_ptr<features::TrainingSets> training_sets;
+};
+Result<Features> wire_features(Storage& storage, telemetry::Metrics& metrics, const Clock& clock);
+
+struct Training {
+  std::unique_ptr<tracking::Runs> runs;
+  std::unique_ptr<registry::Models> models;
+  std::unique_ptr<jobs::Queue> queue;
+  std::unique_ptr<training::TrainJobs> trainer;
+  ~Training();  // Stops the queue before the handler it calls.
+  Training() = default;
+  Training(Training&&) = default;
+  Training& operator=(Training&&) = default;
+};
+Result<Training> wire_training(const Options& options, Storage& storage, Features& features,
+                               telemetry::Metrics& metrics, const Clock& clock);
+
+struct Serving {
+  std::unique_ptr<serving::Runtime> runtime;
+  std::unique_ptr<serving::PredictionSink> sink;
+  std::unique_ptr<serving::Deployments> deployments;
+  std::unique_ptr<monitoring::Monitors> monitors;
+  std::unique_ptr<loop::Controller> loop;
+};
+Result<Serving> wire_serving(const Options& options, Storage& storage, Features& features,
+                             Training& training, telemetry::Metrics& metrics, const Clock& clock);
+
+struct Http {
+  std::unique_ptr<api::Services> services;
+  std::unique_ptr<api::LiveFeed> feed;
+  std::unique_ptr<net::Router> router;
+  std::unique_ptr<net::Server> server;
+};
+// Declares every route of every dialect, without listening.
+Http wire_routes(catalog::Catalog& catalog, Storage& storage, Features& features,
+                 Training& training, Serving& serving, telemetry::Metrics& metrics,
+                 const Clock& clock);
+// Listens.
+Status wire_http(const Options& options, Http& http, telemetry::Metrics& metrics);
+
+// "0.1.0" and the commit it was built from.
+std::string version_text();
+std::string build_text();
+
+}  // namespace falaj::app

@@ -1,0 +1,229 @@
+#include "base/error_ids.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/check.h"
+
+namespace falaj {
+namespace {
+
+constexpr ErrorInfo kErrors[] = {
+    {ErrorId::kInvalidArgument, Code::kInvalidArgument, "The request is not valid",
+     "Correct the value that the message names and send the request again."},
+    {ErrorId::kUnauthenticated, Code::kUnauthenticated, "The caller is not known",
+     "Log in, or send a token that has not expired."},
+    {ErrorId::kPermissionDenied, Code::kPermissionDenied, "The caller may not do this",
+     "Ask an owner of the project for a grant, or use a project that you own."},
+    {ErrorId::kNotFound, Code::kNotFound, "There is no such thing",
+     "Check the name and the project; 'falaj list' shows what exists."},
+    {ErrorId::kConflict, Code::kConflict, "The request conflicts with the present state",
+     "Read the object again and repeat the change on what it is now."},
+    {ErrorId::kFailedPrecondition, Code::kFailedPrecondition, "Something must be done first",
+     "Do the step that the message names, then repeat the request."},
+    {ErrorId::kResourceExhausted, Code::kResourceExhausted, "A limit is reached",
+     "Wait and retry, or raise the limit that the message names."},
+    {ErrorId::kCancelled, Code::kCancelled, "The work was cancelled",
+     "Start it again if it is still wanted."},
+    {ErrorId::kInternal, Code::kInternal, "Falaj failed",
+     "Repeat the request; if it fails again, report it with the request id and the log."},
+    {ErrorId::kDataLoss, Code::kDataLoss, "Stored data cannot be read",
+     "Stop writing, keep a copy of the data folder, and restore from a backup."},
+    {ErrorId::kUnimplemented, Code::kUnimplemented, "This version cannot do that",
+     "Use another way, or a version that has it; 'falaj version' prints yours."},
+    {ErrorId::kUnavailable, Code::kUnavailable, "A part is not ready",
+     "Retry after a moment; /readyz says which part is missing."},
+    {ErrorId::kDeadlineExceeded, Code::kDeadlineExceeded, "The time given was not enough",
+     "Retry with a longer deadline or a smaller request."},
+
+    {ErrorId::kMalformedJson, Code::kInvalidArgument, "The text is not JSON",
+     "Correct it at the line and column given."},
+    {ErrorId::kMalformedYaml, Code::kInvalidArgument, "The text is not YAML that Falaj accepts",
+     "Correct it at the line and column given; anchors, aliases and tags are not accepted."},
+    {ErrorId::kUnknownField, Code::kInvalidArgument, "A field is not known",
+     "Correct its spelling or remove it; the message names the nearest known field."},
+    {ErrorId::kMissingField, Code::kInvalidArgument, "A required field is missing",
+     "Add the field that the message names."},
+    {ErrorId::kWrongType, Code::kInvalidArgument, "A field has the wrong type",
+     "Write the value in the type that the message names."},
+    {ErrorId::kOutOfRange, Code::kInvalidArgument, "A value is out of range",
+     "Choose a value within the bounds given."},
+    {ErrorId::kInvalidUtf8, Code::kInvalidArgument, "The text is not valid UTF-8",
+     "Save the file as UTF-8 and send it again."},
+    {ErrorId::kTooDeep, Code::kInvalidArgument, "The value is nested too deeply",
+     "Flatten it below the depth given."},
+    {ErrorId::kBodyTooLarge, Code::kInvalidArgument, "The body is too large",
+     "Send it in parts, or raise server.body_max."},
+    {ErrorId::kInvalidName, Code::kInvalidArgument, "A name is not valid",
+     "Use 1 to 63 of a-z 0-9 _ -, beginning and ending with a letter or digit."},
+    {ErrorId::kInvalidUnit, Code::kInvalidArgument, "A quantity cannot be read",
+     "Write a number and a unit, like 250ms, 30d, 64Mi or 0.1%."},
+    {ErrorId::kDuplicateField, Code::kInvalidArgument, "A field stands twice",
+     "Keep one of the two."},
+    {ErrorId::kUnknownSetting, Code::kInvalidArgument, "A setting is not known",
+     "Correct its spelling; 'falaj config show' lists every setting."},
+    {ErrorId::kHostRefused, Code::kPermissionDenied, "The request names a host that is not served",
+     "Open the address that 'ready' printed; other names are refused against DNS rebinding."},
+
+    {ErrorId::kObjectNotFound, Code::kNotFound, "The object does not exist",
+     "Check kind, name and project; 'falaj list KIND' shows what exists."},
+    {ErrorId::kUnknownKind, Code::kInvalidArgument, "The kind is not known",
+     "Use one of the kinds that the message lists."},
+    {ErrorId::kReferenceMissing, Code::kFailedPrecondition, "An object names one that is missing",
+     "Apply the object that is named first, or in the same file."},
+    {ErrorId::kReferenceCycle, Code::kFailedPrecondition, "Objects name each other in a circle",
+     "Remove one of the references that the message lists."},
+    {ErrorId::kStillReferenced, Code::kConflict, "The object is still in use",
+     "Delete or change the objects that the message lists first."},
+    {ErrorId::kImmutableField, Code::kConflict, "A field cannot change once it is set",
+     "Create a new object under another name, or restore the old value."},
+    {ErrorId::kStaleGeneration, Code::kConflict, "The object changed in the meantime",
+     "Get it again, repeat your change on it, and apply that."},
+    {ErrorId::kDuplicateObject, Code::kConflict, "The object exists already, or stands twice",
+     "Choose another name, or keep one of the two."},
+
+    {ErrorId::kMalformedTable, Code::kInvalidArgument, "The file is not a table that can be read",
+     "Check that the file is complete and in the format that the source declares."},
+    {ErrorId::kSchemaMismatch, Code::kInvalidArgument, "The columns differ from those declared",
+     "Rename or convert the columns that the message names, or change the declaration."},
+    {ErrorId::kAllRowsRejected, Code::kInvalidArgument, "Every row was rejected",
+     "Read the reasons in the quarantine file that the message names."},
+    {ErrorId::kSegmentCorrupt, Code::kDataLoss, "A segment does not match its hash",
+     "Restore the file from a backup, or ingest its source again."},
+    {ErrorId::kFeatureNameCollision, Code::kInvalidArgument, "Two features have the same name",
+     "Rename one of them in the feature service with 'as'."},
+    {ErrorId::kSpineInvalid, Code::kInvalidArgument, "The spine of the training set is not valid",
+     "Give it the entity keys and the time column that the message names."},
+    {ErrorId::kEntityKeyMissing, Code::kInvalidArgument, "An entity key is missing",
+     "Send every key that the entity declares."},
+
+    {ErrorId::kJobFailed, Code::kFailedPrecondition, "The job ended with a failure",
+     "Read the last lines of its log; 'falaj runs' names it."},
+    {ErrorId::kJobKilled, Code::kCancelled, "The job was killed",
+     "See the audit for who stopped it; start it again if it is still wanted."},
+    {ErrorId::kJobOutOfMemory, Code::kResourceExhausted, "The job needed more memory than allowed",
+     "Raise its memory or jobs.memory_max, or train on fewer rows."},
+    {ErrorId::kJobTimedOut, Code::kDeadlineExceeded, "The job ran longer than allowed",
+     "Raise its time or jobs.time_max, or give it less work."},
+    {ErrorId::kQueueFull, Code::kResourceExhausted, "The queue is full",
+     "Wait until a job ends, then submit again."},
+    {ErrorId::kOnnxMismatch, Code::kFailedPrecondition,
+     "The exported model answers differently from the trained one",
+     "Nothing was registered; report the first differing row that the message names."},
+    {ErrorId::kEngineUnavailable, Code::kUnavailable, "The training engine cannot be loaded",
+     "Run './dev setup' or install the library that the message names."},
+
+    {ErrorId::kModelNotFound, Code::kNotFound, "The model or version does not exist",
+     "'falaj models' lists models, versions and aliases."},
+    {ErrorId::kModelCorrupt, Code::kDataLoss, "The model file does not match its hash",
+     "Restore the file from a backup, or train and register again."},
+    {ErrorId::kModelNotReady, Code::kUnavailable, "The model is not loaded yet",
+     "Retry after a moment; its state is under /v2/models/NAME/ready."},
+    {ErrorId::kTensorMismatch, Code::kInvalidArgument, "The input does not fit the model",
+     "Send the names, types and shapes that the model's metadata lists."},
+    {ErrorId::kRuntimeUnavailable, Code::kUnavailable, "The model runtime cannot be loaded",
+     "Run './dev setup' or install the library that the message names."},
+
+    {ErrorId::kMonitorNoReference, Code::kFailedPrecondition,
+     "The monitor has nothing to compare with",
+     "Deploy a version that was trained on a frozen training set."},
+    {ErrorId::kLabelsMissing, Code::kFailedPrecondition, "There are no labels for the window",
+     "Ingest labels, or choose a window whose labels have matured."},
+
+    {ErrorId::kAuditBroken, Code::kDataLoss, "The audit log was altered",
+     "Keep the data folder as it is, and compare it with a backup at the entry named."},
+    {ErrorId::kReplayDiffers, Code::kDataLoss, "A decision cannot be reproduced",
+     "Keep the data folder, and report the entry with both outcomes."},
+    {ErrorId::kUnsafeListen, Code::kFailedPrecondition,
+     "Listening beyond loopback needs TLS and an administrator",
+     "Set server.tls_cert and server.tls_key, or listen on 127.0.0.1."},
+
+    {ErrorId::kDataFolderLocked, Code::kUnavailable, "Another process uses the data folder",
+     "Stop that process, or choose another folder with --data."},
+    {ErrorId::kDataFolderReadOnly, Code::kFailedPrecondition, "The data folder is not writable",
+     "Give this user write permission, or choose another folder with --data."},
+    {ErrorId::kDataFolderFull, Code::kResourceExhausted, "The disk is full",
+     "Free space on the disk of the data folder, then start again."},
+    {ErrorId::kDataFolderNewer, Code::kFailedPrecondition,
+     "The data folder was written by a newer version",
+     "Start the newer version, or restore a backup from before the upgrade."},
+    {ErrorId::kDatabaseCorrupt, Code::kDataLoss, "The metadata database is damaged",
+     "Keep a copy of the data folder and restore the database from a backup."},
+    {ErrorId::kBlobCorrupt, Code::kDataLoss, "A stored file does not match its hash",
+     "Restore the file from a backup, or produce it again."},
+    {ErrorId::kPortInUse, Code::kUnavailable, "The port is in use",
+     "Stop the process that holds it, or choose another with --port."},
+    {ErrorId::kServerUnreachable, Code::kUnavailable, "The server does not answer",
+     "Start it with 'falaj dev', or name it with --server."},
+};
+
+constexpr bool ascends() {
+  for (std::size_t i = 1; i < std::size(kErrors); ++i) {
+    if (kErrors[i - 1].id >= kErrors[i].id) return false;
+  }
+  return true;
+}
+static_assert(ascends(), "the table must ascend by number: it is searched by halves");
+
+const ErrorInfo* row(ErrorId id) {
+  const auto* found =
+      std::lower_bound(std::begin(kErrors), std::end(kErrors), id,
+                       [](const ErrorInfo& info, ErrorId wanted) { return info.id < wanted; });
+  return found != std::end(kErrors) && found->id == id ? found : nullptr;
+}
+
+}  // namespace
+
+const ErrorInfo& error_info(ErrorId id) {
+  const ErrorInfo* info = row(id);
+  FALAJ_CHECK(info != nullptr);
+  return *info;
+}
+
+std::span<const ErrorInfo> all_errors() { return kErrors; }
+
+const ErrorInfo* find_error(std::string_view text) {
+  const bool prefixed = text.size() > 3 && (text[0] == 'F' || text[0] == 'f') &&
+                        (text[1] == 'J' || text[1] == 'j') && text[2] == '-';
+  if (prefixed) text.remove_prefix(3);
+  std::uint16_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || end != text.data() + text.size()) return nullptr;
+  return row(static_cast<ErrorId>(number));
+}
+
+ErrorId generic_error_id(Code code) { return static_cast<ErrorId>(code); }
+
+std::string_view code_name(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+      return "invalid_argument";
+    case Code::kUnauthenticated:
+      return "unauthenticated";
+    case Code::kPermissionDenied:
+      return "permission_denied";
+    case Code::kNotFound:
+      return "not_found";
+    case Code::kConflict:
+      return "conflict";
+    case Code::kFailedPrecondition:
+      return "failed_precondition";
+    case Code::kResourceExhausted:
+      return "resource_exhausted";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kInternal:
+      return "internal";
+    case Code::kDataLoss:
+      return "data_loss";
+    case Code::kUnimplemented:
+      return "unimplemented";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kDeadlineExceeded:
+      return "deadline_exceeded";
+  }
+  FALAJ_CHECK(false && "a code outside the enumeration");
+}
+
+}  // namespace falaj

@@ -1,0 +1,253 @@
+#include "catalog/catalog.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/decode.h"
+#include "base/hash.h"
+#include "base/json.h"
+
+namespace falaj::catalog {
+namespace {
+
+using storage::KindInfo;
+using storage::Object;
+using storage::Reference;
+using storage::Scope;
+
+// An object's place in the reference graph: "FeatureView/payments/customer_activity".
+std::string path_of(std::string_view kind, std::string_view project, std::string_view name) {
+  std::string path(kind);
+  if (!project.empty()) path.append("/").append(project);
+  return path.append("/").append(name);
+}
+std::string path_of(const Object& o) { return path_of(o.kind, o.project, o.name); }
+std::string path_of(const Reference& r) { return path_of(r.kind, r.project, r.name); }
+
+using Graph = std::map<std::string, std::vector<Reference>, std::less<>>;
+
+// Depth-first search for a way from `path` back to itself.
+bool leads_back(const Graph& graph, const std::string& at, const std::string& start,
+                std::set<std::string>& seen, std::vector<std::string>& trail) {
+  const auto found = graph.find(at);
+  if (found == graph.end()) return false;
+  for (const Reference& reference : found->second) {
+    const std::string next = path_of(reference);
+    trail.push_back(next);
+    if (next == start) return true;
+    if (seen.insert(next).second && leads_back(graph, next, start, seen, trail)) return true;
+    trail.pop_back();
+  }
+  return false;
+}
+
+Status check_cycle(const Graph& graph, const std::string& start) {
+  std::set<std::string> seen;
+  std::vector<std::string> trail{start};
+  if (!leads_back(graph, start, start, seen, trail)) return {};
+  std::string way;
+  for (const std::string& step : trail) way.append(way.empty() ? "" : " → ").append(step);
+  return Error{ErrorId::kReferenceCycle, way + ": remove one of these references"};
+}
+
+Status check_scope(const KindInfo& kind, const Object& object) {
+  FALAJ_TRY(check_name(object.kind + " name", object.name));
+  if (kind.scope == Scope::kPlatform) {
+    if (object.project.empty()) return {};
+    return Error{ErrorId::kInvalidArgument,
+                 path_of(object) + ": a " + object.kind + " stands above projects; remove "
+                                                          "metadata.project"};
+  }
+  return check_name(object.kind + "'s project", object.project);
+}
+
+// What the spec names, and the project it lives in.
+Result<std::vector<Reference>> references_of(const KindInfo& kind, const Object& object) {
+  std::vector<Reference> references = FALAJ_TRY(kind.check(object));
+  if (kind.scope == Scope::kProject) references.push_back({"Project", "", object.project});
+  return references;
+}
+
+Status check_references(const Object& object, const std::vector<Reference>& references,
+                        const Graph& graph) {
+  for (const Reference& reference : references) {
+    if (graph.contains(path_of(reference))) continue;
+    std::vector<std::string> names;
+    for (const auto& [path, unused] : graph) names.push_back(path);
+    const std::string near = nearest_name(path_of(reference), names);
+    return Error{ErrorId::kReferenceMissing,
+                 path_of(object) + " refers to " + path_of(reference) + ", which is not declared" +
+                     (near.empty() ? "" : "; did you mean " + near + "?")};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view outcome_name(storage::PutOutcome outcome) {
+  switch (outcome) {
+    case storage::PutOutcome::kCreated:
+      return "created";
+    case storage::PutOutcome::kChanged:
+      return "changed";
+    case storage::PutOutcome::kUnchanged:
+      return "unchanged";
+  }
+  return "unchanged";
+}
+
+Catalog::Catalog(storage::SqlStore& sql, security::Audit& audit, const Clock& clock,
+                 std::vector<KindInfo> kinds, std::function<void()> on_change)
+    : sql_(sql),
+      audit_(audit),
+      clock_(clock),
+      kinds_(std::move(kinds)),
+      on_change_(std::move(on_change)) {
+  std::sort(kinds_.begin(), kinds_.end(),
+            [](const KindInfo& a, const KindInfo& b) { return a.kind < b.kind; });
+}
+
+const KindInfo* Catalog::find_kind(std::string_view kind) const {
+  const auto found = std::find_if(kinds_.begin(), kinds_.end(),
+                                  [&](const KindInfo& info) { return info.kind == kind; });
+  return found == kinds_.end() ? nullptr : &*found;
+}
+
+Result<Catalog::Graph> Catalog::stored_graph(storage::SqlTransaction& tx) const {
+  Graph graph;
+  for (const Object& object : FALAJ_TRY(storage::list_objects(tx))) {
+    const KindInfo* kind = find_kind(object.kind);
+    if (kind == nullptr) continue;  // Written by a newer program; kept, not understood.
+    graph[path_of(object)] = FALAJ_TRY(references_of(*kind, object));
+  }
+  return graph;
+}
+
+Status Catalog::check_all(storage::SqlTransaction& tx, const std::vector<Object>& objects) const {
+  Graph graph = FALAJ_TRY(stored_graph(tx));
+  std::set<std::string> named;
+  for (const Object& object : objects) {
+    const KindInfo* kind = find_kind(object.kind);
+    if (kind == nullptr) {
+      std::vector<std::string> names;
+      for (const KindInfo& info : kinds_) names.push_back(info.kind);
+      const std::string near = nearest_name(object.kind, names);
+      return Error{ErrorId::kUnknownKind, "kind '" + object.kind + "' is unknown" +
+                                              (near.empty() ? "" : "; did you mean " + near + "?")};
+    }
+    FALAJ_TRY(check_scope(*kind, object));
+    if (!named.insert(path_of(object)).second) {
+      return Error{ErrorId::kDuplicateObject, path_of(object) + " stands twice in one call"};
+    }
+    graph[path_of(object)] = FALAJ_TRY(references_of(*kind, object));
+  }
+  for (const Object& object : objects) {
+    FALAJ_TRY(check_references(object, graph[path_of(object)], graph));
+    FALAJ_TRY(check_cycle(graph, path_of(object)));
+  }
+  return {};
+}
+
+Result<std::vector<Applied>> Catalog::apply(const security::RequestContext& context,
+                                            const std::vector<Object>& objects, Mode mode) {
+  std::vector<Applied> applied;
+  const Error dry_run_done{Code::kCancelled, "dry run"};
+  const Status status = sql_.write([&](storage::SqlTransaction& tx) -> Status {
+    applied.clear();
+    FALAJ_TRY(check_all(tx, objects));
+    for (const Object& object : objects) {
+      const storage::PutOutcome outcome = FALAJ_TRY(storage::put_object(tx, object, clock_.now()));
+      applied.push_back(
+          {FALAJ_TRY(storage::get_object(tx, object.kind, object.project, object.name)), outcome});
+      if (outcome == storage::PutOutcome::kUnchanged) continue;
+      Value detail;
+      detail["generation"] = applied.back().object.generation;
+      detail["outcome"] = outcome_name(outcome);
+      detail["spec_sha256"] = sha256_hex(to_json(object.spec));
+      security::RequestContext in_project = context;
+      in_project.project = ProjectName(object.project);
+      FALAJ_TRY(audit_.append(tx, in_project, {"object.apply", path_of(object), detail}));
+    }
+    if (mode == Mode::kDryRun) return dry_run_done;
+    return {};
+  });
+  if (!status.ok() && !(mode == Mode::kDryRun && status.error() == dry_run_done)) {
+    return status.error();
+  }
+  if (mode == Mode::kApply && on_change_) on_change_();
+  return applied;
+}
+
+Result<Object> Catalog::get(const std::string& kind, const std::string& project,
+                            const std::string& name) const {
+  std::vector<Object> found;
+  FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
+    found.push_back(FALAJ_TRY(storage::get_object(tx, kind, project, name)));
+    return {};
+  }));
+  return std::move(found.front());
+}
+
+Result<std::vector<Object>> Catalog::list(const std::string& kind,
+                                          const std::string& project) const {
+  std::vector<Object> found;
+  FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
+    found = FALAJ_TRY(storage::list_objects(tx, kind, project));
+    return {};
+  }));
+  return found;
+}
+
+Status Catalog::remove(const security::RequestContext& context, const std::string& kind,
+                       const std::string& project, const std::string& name) {
+  FALAJ_TRY(sql_.write([&](storage::SqlTransaction& tx) -> Status {
+    FALAJ_TRY(storage::get_object(tx, kind, project, name));
+    const std::string path = path_of(kind, project, name);
+    for (const auto& [from, references] : FALAJ_TRY(stored_graph(tx))) {
+      for (const Reference& reference : references) {
+        if (path_of(reference) != path) continue;
+        return Error{ErrorId::kStillReferenced,
+                     path + " is still used by " + from + ": delete or change that first"};
+      }
+    }
+    FALAJ_TRY(storage::delete_object(tx, kind, project, name));
+    FALAJ_TRY(audit_.append(tx, context, {"object.delete", path, Value::object()}));
+    return {};
+  }));
+  if (on_change_) on_change_();
+  return {};
+}
+
+Result<Zone> Catalog::zone_of(const std::string& project) const {
+  const Object object = FALAJ_TRY(get("Project", "", project));
+  return Zone(object.spec.text("zone"));
+}
+
+std::vector<KindInfo> platform_kinds() {
+  const auto check_zone = [](const Object& object) -> Result<std::vector<Reference>> {
+    Fields fields(object.spec, path_of(object) + " spec");
+    const std::string parent = FALAJ_TRY(fields.text("parent"));
+    FALAJ_TRY(fields.text("regime"));
+    FALAJ_TRY(fields.duration("retention", Duration{}));
+    FALAJ_TRY(fields.finish());
+    if (parent.empty()) return std::vector<Reference>{};
+    return std::vector<Reference>{{"Zone", "", parent}};
+  };
+  const auto check_project = [](const Object& object) -> Result<std::vector<Reference>> {
+    Fields fields(object.spec, path_of(object) + " spec");
+    const std::string zone = FALAJ_TRY(fields.required_text("zone"));
+    FALAJ_TRY(fields.text("purpose"));
+    FALAJ_TRY(fields.texts("owners"));
+    FALAJ_TRY(fields.finish());
+    return std::vector<Reference>{{"Zone", "", zone}};
+  };
+  return {
+      {"Zone", Scope::kPlatform, "Where bytes may be: a place with a parent and a legal regime.",
+       check_zone},
+      {"Project", Scope::kPlatform, "A tenant: what is shared by one team, inside one zone.",
+       check_project},
+  };
+}
+
+}  // namespace falaj::catalog

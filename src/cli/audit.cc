@@ -1,0 +1,58 @@
+// audit and explain.
+#include "cli/commands.h"
+
+namespace falaj::cli {
+
+Status show_audit(const Session& session, const std::string& action, std::int64_t limit) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->get("/api/v1/audit?project=&limit=" +
+                                                std::to_string(limit) +
+                                                "&action=" + url_encode(action)));
+  Table table({"#", "AT", "ACTOR", "ACTION", "OBJECT"});
+  for (const Value& entry : reply["entries"].as_array()) {
+    table.add({cell(entry["sequence"]), entry.text("at"), entry.text("actor"),
+               entry.text("action"), cell(entry["object"])});
+  }
+  print(session.format, reply, table.empty() ? "the audit is empty\n" : table.str());
+  return {};
+}
+
+Status verify_audit(const Session& session) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply =
+      FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/audit:verify", Value::object()));
+  print(session.format, reply,
+        "the chain holds: " + cell(reply["head"]["sequence"]) + " entries, head " +
+            reply["head"].text("hash").substr(0, 16) + "\n");
+  return {};
+}
+
+Status replay_audit(const Session& session, std::int64_t sequence) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->call(
+      net::Method::kPost, "/api/v1/audit/" + std::to_string(sequence) + ":replay",
+      Value::object()));
+  print(session.format, reply,
+        "entry " + std::to_string(sequence) + " recomputes to the same decision: " +
+            reply["action"].text("kind") + " (" + reply["action"].text("reason") + ")\n");
+  return {};
+}
+
+Status explain_error(const Session& session, const std::string& id) {
+  const ErrorInfo* info = find_error(id);
+  if (info == nullptr) {
+    return Error{Code::kNotFound, "'" + id + "' is no error code; they look like FJ-1003 and stand "
+                                             "in docs/reference/errors.md"};
+  }
+  Value value;
+  value["code"] = to_string(info->id);
+  value["class"] = code_name(info->code);
+  value["title"] = info->title;
+  value["next_step"] = info->next_step;
+  print(session.format, value,
+        bold(to_string(info->id)) + "  " + std::string(info->title) + "\n" +
+            std::string(info->next_step) + "\n");
+  return {};
+}
+
+}  // namespace falaj::cli

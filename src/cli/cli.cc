@@ -1,0 +1,451 @@
+#include "cli/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/completion.h"
+#include "cli/demo/demo.h"
+#include "cli/reference.h"
+
+namespace falaj::cli {
+namespace {
+
+// What the parser fills in; one struct, so that every command's callback can see it.
+struct Words {
+  std::string server = "http://127.0.0.1:7070";
+  std::string project = "default";
+  std::string output = "table";
+  std::string data;
+  std::string config_file;
+  std::string port;
+  std::string grpc_port;
+  std::vector<std::string> settings;
+  std::vector<std::string> files;
+  bool dry_run = false;
+  bool no_wait = false;
+  bool origin = false;
+  bool libraries = false;
+  std::string kind;
+  std::string name;
+  std::string file;
+  std::string format;
+  std::string spine;
+  std::string alias;
+  std::string reason;
+  std::string action;
+  std::string end;
+  std::int64_t version = 0;
+  std::int64_t sequence = 0;
+  std::int64_t limit = 50;
+  std::uint64_t seed = 20260101;
+  std::vector<std::string> keys;
+};
+
+// The command tree, built once per call of run(). Callbacks set exit_; parsing picks one of them.
+class Tree {
+ public:
+  explicit Tree(const Hooks& hooks);
+  int run(int argc, char** argv);
+  CLI::App& root() { return root_; }
+
+ private:
+  using Act = std::function<Status(const Session&)>;
+
+  Session session() const;
+  Result<config::Settings> settings() const;
+  // A command that talks to a server: gets --server, --project and -o.
+  CLI::App* remote(CLI::App& parent, const std::string& name, const std::string& help, Act act);
+  CLI::App* local(CLI::App& parent, const std::string& name, const std::string& help,
+                  std::function<int()> act);
+  void add_server_options(CLI::App& command);
+  void add_output(CLI::App& command);
+
+  void add_servers();
+  void add_demo();
+  void add_objects();
+  void add_data();
+  void add_models();
+  void add_audit();
+  void add_config();
+  void add_rest();
+
+  int demo();
+  int doctor();
+  int config_show();
+  int config_explain();
+
+  const Hooks& hooks_;
+  Words words_;
+  CLI::App root_;
+  int exit_ = 0;
+};
+
+int done(const Status& status) { return status.ok() ? 0 : fail(status.error()); }
+
+Tree::Tree(const Hooks& hooks)
+    : hooks_(hooks),
+      root_("Falaj runs machine learning inside an enterprise: from raw data to a prediction to a "
+            "retrained model, in one program.\n\n"
+            "  falaj dev      start a server on this machine\n"
+            "  falaj demo     watch the whole walk on generated data\n",
+            "falaj") {
+  root_.require_subcommand(0, 1);
+  root_.get_formatter()->column_width(28);
+  root_.failure_message(CLI::FailureMessage::simple);
+  add_servers();
+  add_demo();
+  add_objects();
+  add_data();
+  add_models();
+  add_audit();
+  add_config();
+  add_rest();
+}
+
+int Tree::run(int argc, char** argv) {
+  try {
+    root_.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return root_.exit(error);
+    root_.exit(error);
+    std::fputs("Run 'falaj --help' for the commands.\n", stderr);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  if (root_.get_subcommands().empty()) std::fputs(root_.help().c_str(), stdout);
+  return exit_;
+}
+
+Session Tree::session() const {
+  Session session;
+  session.target = {words_.server, words_.project};
+  if (words_.output == "json") session.format = OutputFormat::kJson;
+  if (words_.output == "yaml") session.format = OutputFormat::kYaml;
+  return session;
+}
+
+Result<config::Settings> Tree::settings() const {
+  config::Sources sources;
+  sources.environment = config::process_environment();
+  if (!words_.config_file.empty()) {
+    std::ifstream file(words_.config_file, std::ios::binary);
+    if (!file) return Error{Code::kNotFound, "cannot read '" + words_.config_file + "'"};
+    sources.file_name = words_.config_file;
+    sources.file_text = std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  for (const std::string& pair : words_.settings) {
+    const std::size_t at = pair.find('=');
+    if (at == std::string::npos) {
+      return Error{Code::kInvalidArgument, "--set '" + pair + "' is not KEY=VALUE"};
+    }
+    sources.flags.emplace_back(pair.substr(0, at), pair.substr(at + 1));
+  }
+  if (!words_.data.empty()) sources.flags.emplace_back("data.dir", words_.data);
+  if (!words_.port.empty()) sources.flags.emplace_back("server.port", words_.port);
+  if (!words_.grpc_port.empty()) sources.flags.emplace_back("server.grpc_port", words_.grpc_port);
+  return config::Settings::load(sources);
+}
+
+void Tree::add_output(CLI::App& command) {
+  command.add_option("-o,--output", words_.output, "table, json or yaml")
+      ->check(CLI::IsMember({"table", "json", "yaml"}));
+}
+
+CLI::App* Tree::remote(CLI::App& parent, const std::string& name, const std::string& help,
+                       Act act) {
+  CLI::App* command = parent.add_subcommand(name, help);
+  command->add_option("--server", words_.server, "Address of the server")
+      ->envname("FALAJ_SERVER")
+      ->capture_default_str();
+  command->add_option("-p,--project", words_.project, "Project")
+      ->envname("FALAJ_PROJECT")
+      ->capture_default_str();
+  add_output(*command);
+  command->callback([this, act = std::move(act)] { exit_ = done(act(session())); });
+  return command;
+}
+
+CLI::App* Tree::local(CLI::App& parent, const std::string& name, const std::string& help,
+                      std::function<int()> act) {
+  CLI::App* command = parent.add_subcommand(name, help);
+  command->callback([this, act = std::move(act)] { exit_ = act(); });
+  return command;
+}
+
+void Tree::add_server_options(CLI::App& command) {
+  command.add_option("--data", words_.data, "Folder for everything Falaj keeps (./falaj-data)");
+  command.add_option("--port", words_.port, "HTTP port (7070; 0 takes a free one)");
+  command.add_option("--grpc-port", words_.grpc_port,
+                     "Reserved for the gRPC dialect, which is not served yet (7071)");
+  command.add_option("--config", words_.config_file, "YAML file with settings")
+      ->envname("FALAJ_CONFIG");
+  command.add_option("--set", words_.settings, "A setting as KEY=VALUE; may be repeated");
+}
+
+void Tree::add_servers() {
+  const auto serve = [this](ServerMode mode) {
+    const Result<config::Settings> loaded = settings();
+    return loaded.ok() ? hooks_.serve(mode, loaded.value()) : fail(loaded.error());
+  };
+  add_server_options(*local(root_, "dev", "Start a server for this machine: loopback, no set-up",
+                            [serve] { return serve(ServerMode::kDev); }));
+  add_server_options(*local(root_, "serve",
+                            "Start a production server; refuses to listen beyond loopback without "
+                            "TLS and an administrator",
+                            [serve] { return serve(ServerMode::kProduction); }));
+  CLI::App* engine = root_.add_subcommand("engine", "")->group("");  // Started by the server only.
+  local(*engine, "train", "", [this] { return hooks_.train_engine(words_.name); })
+      ->add_option("folder", words_.name)
+      ->required();
+}
+
+void Tree::add_demo() {
+  CLI::App* command = local(root_, "demo",
+                            "The whole walk on generated card payments: ingest, train, serve, "
+                            "drift, retrain, promote",
+                            [this] { return demo(); });
+  words_.server.clear();
+  command->add_option("--server", words_.server,
+                      "Server to use (the one on port 7070 if it answers; else one is started "
+                      "in --data)")
+      ->envname("FALAJ_SERVER");
+  command->add_option("--data", words_.data, "Folder of the server that is started");
+  command->add_option("--seed", words_.seed, "Seed of the generated world")->capture_default_str();
+  command->add_option("--end", words_.end, "Midnight after the world's last day (default: today)");
+  add_output(*command);
+  words_.server = "http://127.0.0.1:7070";
+}
+
+void Tree::add_objects() {
+  const auto files = [this](CLI::App* command) {
+    command->add_option("-f,--file", words_.files, "YAML file, or - for standard input")
+        ->required();
+  };
+  CLI::App* apply = remote(root_, "apply", "Declare objects from YAML, all or nothing",
+                           [this](const Session& s) {
+                             return apply_files(s, words_.files,
+                                                words_.dry_run ? DryRun::kYes : DryRun::kNo);
+                           });
+  files(apply);
+  apply->add_flag("--dry-run", words_.dry_run, "Check only");
+  files(remote(root_, "diff", "Show what apply would change; exit 5 when something would",
+               [this](const Session& s) { return diff_files(s, words_.files); }));
+  const auto kind_and_name = [this](CLI::App* command) {
+    command->add_option("kind", words_.kind, "Kind, e.g. FeatureView")->required();
+    command->add_option("name", words_.name, "Name")->required();
+  };
+  kind_and_name(remote(root_, "get", "Print one object", [this](const Session& s) {
+    return get_object(s, words_.kind, words_.name);
+  }));
+  remote(root_, "list", "List objects of a project",
+         [this](const Session& s) { return list_objects(s, words_.kind); })
+      ->add_option("kind", words_.kind, "Kind; all when left out");
+  kind_and_name(remote(root_, "delete", "Delete an object that nothing refers to",
+                       [this](const Session& s) {
+                         return delete_object(s, words_.kind, words_.name);
+                       }));
+  remote(root_, "export", "Print every object of a project as YAML that apply accepts",
+         [](const Session& s) { return export_objects(s); });
+}
+
+void Tree::add_data() {
+  CLI::App* in = remote(root_, "ingest", "Send a file to a feature view", [this](const Session& s) {
+    return ingest(s, words_.name, words_.file, words_.format);
+  });
+  in->add_option("view", words_.name, "FeatureView")->required();
+  in->add_option("-f,--file", words_.file, "CSV, Parquet or Arrow file (default: the Source's path)");
+  in->add_option("--format", words_.format, "csv, parquet or arrow (default: by extension)");
+
+  CLI::App* set = remote(root_, "freeze", "Freeze a training set: point-in-time join to Parquet",
+                         [this](const Session& s) { return freeze(s, words_.name, words_.spine); });
+  set->add_option("training-set", words_.name, "TrainingSet")->required();
+  set->add_option("--spine", words_.spine, "File with the spine, when the set names none");
+
+  CLI::App* job = remote(root_, "train", "Run a TrainJob and follow it", [this](const Session& s) {
+    return train(s, words_.name, words_.no_wait ? Wait::kNo : Wait::kWait);
+  });
+  job->add_option("job", words_.name, "TrainJob")->required();
+  job->add_flag("--no-wait", words_.no_wait, "Only start it");
+  remote(root_, "runs", "List runs, or print one",
+         [this](const Session& s) { return show_runs(s, words_.name); })
+      ->add_option("run", words_.name, "Run id");
+}
+
+void Tree::add_models() {
+  CLI::App* models = remote(root_, "models", "List models and versions; or set an alias",
+                            [this](const Session& s) { return show_models(s, words_.name); });
+  models->add_option("model", words_.name, "Model; all when left out");
+  CLI::App* alias = remote(root_, "promote", "Point a model's alias at a version",
+                           [this](const Session& s) {
+                             return set_alias(s, words_.name, words_.alias, words_.version,
+                                              words_.reason);
+                           });
+  words_.alias = "champion";
+  alias->add_option("model", words_.name, "Model")->required();
+  alias->add_option("version", words_.version, "Version")->required();
+  alias->add_option("--alias", words_.alias, "Alias")->capture_default_str();
+  alias->add_option("--reason", words_.reason, "Why; goes to the audit");
+  CLI::App* ask = remote(root_, "predict", "Ask a deployment by entity id", [this](const Session& s) {
+    return predict(s, words_.name, words_.keys);
+  });
+  ask->add_option("deployment", words_.name, "Deployment")->required();
+  ask->add_option("keys", words_.keys, "Entity keys: customer_id=42 merchant_id=7")->required();
+}
+
+void Tree::add_audit() {
+  CLI::App* audit = root_.add_subcommand("audit", "What happened, and the proof of it");
+  audit->require_subcommand(1);
+  CLI::App* list = remote(*audit, "list", "Newest entries", [this](const Session& s) {
+    return show_audit(s, words_.action, words_.limit);
+  });
+  list->add_option("--action", words_.action, "Only this action; a prefix ends in a dot: loop.");
+  list->add_option("--limit", words_.limit, "How many")->capture_default_str();
+  CLI::App* check = remote(*audit, "verify", "Recompute the whole hash chain",
+                           [this](const Session& s) -> Status {
+                             if (words_.data.empty()) return verify_audit(s);
+                             const Value value = FALAJ_TRY(hooks_.verify_offline(words_.data));
+                             print(s.format, value,
+                                   "the chain holds: " + cell(value["head"]["sequence"]) +
+                                       " entries\n");
+                             return {};
+                           });
+  check->add_option("--data", words_.data, "A data folder to verify without a server");
+  remote(*audit, "replay", "Recompute a decision of the loop from its recorded inputs",
+         [this](const Session& s) { return replay_audit(s, words_.sequence); })
+      ->add_option("sequence", words_.sequence, "Number of the entry")
+      ->required();
+}
+
+void Tree::add_config() {
+  CLI::App* config = root_.add_subcommand("config", "Settings: what they are and where they come from");
+  config->require_subcommand(1);
+  CLI::App* show = local(*config, "show", "Every setting with its value",
+                         [this] { return config_show(); });
+  add_server_options(*show);
+  add_output(*show);
+  show->add_flag("--origin", words_.origin, "Where each value came from");
+  CLI::App* explain = local(*config, "explain", "One setting in full",
+                            [this] { return config_explain(); });
+  explain->add_option("key", words_.name, "e.g. server.port")->required();
+}
+
+void Tree::add_rest() {
+  CLI::App* check = local(root_, "doctor", "Check this machine and its data folder",
+                          [this] { return doctor(); });
+  check->add_option("--data", words_.data, "Data folder");
+  check->add_flag("--libraries", words_.libraries, "Only open every library in one process");
+  add_output(*check);
+  CLI::App* explain = local(root_, "explain", "What an error code means and what to do",
+                            [this] { return done(explain_error(session(), words_.name)); });
+  explain->add_option("code", words_.name, "e.g. FJ-1003")->required();
+  add_output(*explain);
+  CLI::App* version = local(root_, "version", "Version and build", [this] {
+    Value value;
+    value["version"] = hooks_.version;
+    value["build"] = hooks_.build;
+    print(session().format, value, "falaj " + hooks_.version + " (" + hooks_.build + ")\n");
+    return 0;
+  });
+  add_output(*version);
+  local(root_, "completion", "Print a completion script: eval \"$(falaj completion bash)\"",
+        [this] { return done(print_completion(root_, words_.name)); })
+      ->add_option("shell", words_.name, "bash, zsh or fish")
+      ->required();
+  CLI::App* pages = local(root_, "reference", "", [this] {
+    const Result<std::string> page = words_.name == "cli" ? Result<std::string>(command_pages(root_))
+                                                          : hooks_.reference(words_.name);
+    if (!page.ok()) return fail(page.error());
+    std::fwrite(page->data(), 1, page->size(), stdout);
+    return 0;
+  });
+  pages->group("");  // For the documentation: prints a page from the declarations.
+  pages->add_option("page", words_.name)->required();
+}
+
+int Tree::demo() {
+  Session own = session();
+  demo::DemoOptions options;
+  options.seed = words_.seed;
+  const std::int64_t day = Duration::days(1).nanos;
+  options.end = Timestamp{SystemClock().now().nanos / day * day};
+  if (!words_.end.empty()) {
+    const Result<Timestamp> end = parse_timestamp(words_.end);
+    if (!end.ok()) return fail(end.error());
+    options.end = end.value();
+  }
+  const CLI::App* command = root_.get_subcommand("demo");
+  std::unique_ptr<LocalServer> server;
+  const bool named = command->count("--server") > 0 || std::getenv("FALAJ_SERVER") != nullptr;
+  if (!named) {
+    const auto probe = Connection::open(own.target);
+    const bool answers = probe.ok() && words_.data.empty() && probe.value()->get("/version").ok();
+    if (!answers) {
+      const std::string folder = words_.data.empty() ? "falaj-data" : words_.data;
+      auto started = hooks_.start_local(folder);
+      if (!started.ok()) return fail(started.error());
+      server = std::move(started).value();
+      own.target.server = server->url();
+    }
+  }
+  const int code = done(demo::run(own, options));
+  if (server && code == 0 && own.format == OutputFormat::kTable) {
+    std::printf("That server stops now; start it again with: falaj dev --data %s\n",
+                words_.data.empty() ? "falaj-data" : words_.data.c_str());
+  }
+  return code;
+}
+
+int Tree::doctor() {
+  const Result<config::Settings> loaded = settings();
+  if (!loaded.ok()) return fail(loaded.error());
+  const auto checks =
+      words_.libraries ? hooks_.doctor_libraries() : hooks_.doctor(loaded.value());
+  Value value = Value::array();
+  Table table({"CHECK", "STATE", "DETAIL"});
+  bool failed = false;
+  for (const DoctorCheck& check : checks) {
+    Value row;
+    row["check"] = check.what;
+    row["state"] = check.state;
+    row["detail"] = check.detail;
+    value.push(std::move(row));
+    table.add({check.what, check.state, check.detail});
+    failed = failed || check.state == "fail";
+  }
+  print(session().format, value, table.str());
+  return failed ? 1 : 0;
+}
+
+int Tree::config_show() {
+  const Result<config::Settings> loaded = settings();
+  if (!loaded.ok()) return fail(loaded.error());
+  Table table(words_.origin ? std::vector<std::string>{"SETTING", "VALUE", "FROM"}
+                            : std::vector<std::string>{"SETTING", "VALUE"});
+  for (const config::Setting& setting : loaded->declarations()) {
+    std::vector<std::string> row{std::string(setting.key), loaded->shown(setting.key)};
+    if (words_.origin) row.push_back(loaded->origin_text(setting.key));
+    table.add(std::move(row));
+  }
+  print(session().format, loaded->to_value(), table.str());
+  return 0;
+}
+
+int Tree::config_explain() {
+  const Result<config::Settings> loaded = settings();
+  if (!loaded.ok()) return fail(loaded.error());
+  const Result<std::string> text = loaded->explain(words_.name);
+  if (!text.ok()) return fail(text.error());
+  std::printf("%s", text->c_str());
+  return 0;
+}
+
+}  // namespace
+
+int run(int argc, char** argv, const Hooks& hooks) { return Tree(hooks).run(argc, argv); }
+
+std::string cli_reference(const Hooks& hooks) { return command_pages(Tree(hooks).root()); }
+
+}  // namespace falaj::cli

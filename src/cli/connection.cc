@@ -1,0 +1,111 @@
+#include "cli/connection.h"
+
+#include <cstdio>
+
+#include "base/json.h"
+
+namespace falaj::cli {
+namespace {
+
+// FJ-2001 as printed by the server, back to its id; the class's generic id when it is newer than us.
+Error error_of_reply(const net::ClientReply& reply) {
+  const Result<Value> body = parse_json(reply.body);
+  const Code code = net::code_of_http_status(reply.status);
+  if (!body.ok() || !body->is_object()) {
+    return Error{code, "the server answered " + std::to_string(reply.status) + ": " +
+                           reply.body.substr(0, 200)};
+  }
+  std::string message = body->text("detail", body->text("error", body->text("title")));
+  Error error{code, std::move(message)};
+  const ErrorInfo* info = find_error(body->text("code"));
+  if (info != nullptr && info->code == code) error.id = info->id;
+  return error;
+}
+
+Result<Value> value_of_reply(Result<net::ClientReply> reply) {
+  const net::ClientReply got = FALAJ_TRY(std::move(reply));
+  if (got.status < 200 || got.status > 299) return error_of_reply(got);
+  if (got.body.empty()) return Value();
+  return parse_json(got.body, {.bytes_max = 256u << 20});
+}
+
+}  // namespace
+
+ExitCode exit_code(Code code) {
+  switch (code) {
+    case Code::kNotFound:
+      return ExitCode::kNotFound;
+    case Code::kUnauthenticated:
+    case Code::kPermissionDenied:
+      return ExitCode::kDenied;
+    case Code::kConflict:
+      return ExitCode::kConflict;
+    case Code::kDeadlineExceeded:
+      return ExitCode::kTimeout;
+    default:
+      return ExitCode::kFailed;
+  }
+}
+
+int fail(const Error& error) {
+  const ErrorInfo& info = error_info(error.id);
+  std::fprintf(stderr, "falaj: %s\n  %s %.*s. %.*s\n", error.message.c_str(),
+               to_string(error.id).c_str(), static_cast<int>(info.title.size()), info.title.data(),
+               static_cast<int>(info.next_step.size()), info.next_step.data());
+  return static_cast<int>(exit_code(error.code));
+}
+
+std::string url_encode(std::string_view text) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+                       (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '_' || byte == '.' ||
+                       byte == '~';
+    if (plain) {
+      out += c;
+    } else {
+      out += '%';
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
+  std::unique_ptr<Connection> connection(new Connection(target));
+  net::ClientOptions options;
+  options.base_url = target.server;
+  connection->client_ = FALAJ_TRY(net::Client::create(options));
+  return connection;
+}
+
+std::string Connection::with_project(const std::string& path) const {
+  if (path.find("project=") != std::string::npos) return path;
+  const char separator = path.find('?') == std::string::npos ? '?' : '&';
+  return path + separator + "project=" + url_encode(target_.project);
+}
+
+Result<Value> Connection::get(const std::string& path) {
+  return value_of_reply(client_->send(net::Method::kGet, with_project(path), ""));
+}
+
+Result<Value> Connection::call(net::Method method, const std::string& path, const Value& body) {
+  const std::string text = body.is_null() ? "" : to_json(body);
+  return value_of_reply(client_->send(method, with_project(path), text));
+}
+
+Result<Value> Connection::upload(const std::string& path, const std::string& file) {
+  return value_of_reply(client_->send_file(net::Method::kPost, with_project(path), file,
+                                           "application/octet-stream"));
+}
+
+Result<std::string> Connection::raw(const std::string& path) {
+  net::ClientReply reply = FALAJ_TRY(client_->send(net::Method::kGet, path, ""));
+  if (reply.status != 200) return error_of_reply(reply);
+  return std::move(reply.body);
+}
+
+}  // namespace falaj::cli

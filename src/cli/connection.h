@@ -1,0 +1,57 @@
+// cli/connection.h — one server, spoken to in JSON; its errors become ours.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/value.h"
+#include "net/client.h"
+
+namespace falaj::cli {
+
+// DESIGN's exit codes, derived from an error's class.
+enum class ExitCode : int {
+  kOk = 0,
+  kFailed = 1,
+  kUsage = 2,
+  kNotFound = 3,
+  kDenied = 4,
+  kConflict = 5,
+  kTimeout = 6,
+};
+ExitCode exit_code(Code code);
+
+// Prints "falaj: <message>" with code and next step on standard error; returns the exit code.
+int fail(const Error& error);
+
+struct Target {
+  std::string server = "http://127.0.0.1:7070";
+  std::string project = "default";
+};
+
+// Not thread-safe.
+class Connection {
+ public:
+  static Result<std::unique_ptr<Connection>> open(const Target& target);
+
+  // `path` may hold a query; `project` is added. A problem reply becomes its Error.
+  Result<Value> get(const std::string& path);
+  Result<Value> call(net::Method method, const std::string& path, const Value& body);
+  Result<Value> upload(const std::string& path, const std::string& file);
+  // The body as it came, for what is not JSON.
+  Result<std::string> raw(const std::string& path);
+  const Target& target() const { return target_; }
+
+ private:
+  explicit Connection(Target target) : target_(std::move(target)) {}
+  std::string with_project(const std::string& path) const;
+
+  Target target_;
+  std::unique_ptr<net::Client> client_;
+};
+
+// Percent-encodes one path segment or query value.
+std::string url_encode(std::string_view text);
+
+}  // namespace falaj::cli

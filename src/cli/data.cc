@@ -1,0 +1,78 @@
+// ingest and freeze.
+#include <sys/stat.h>
+
+#include "cli/commands.h"
+
+namespace falaj::cli {
+namespace {
+
+bool is_folder(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::string format_by_name(const std::string& file) {
+  if (file.ends_with(".csv")) return "csv";
+  if (file.ends_with(".arrow") || file.ends_with(".ipc")) return "arrow";
+  return "parquet";
+}
+
+struct DataFile {
+  std::string path;
+  std::string format;
+};
+
+// The file named on the command line, or the path of the view's Source.
+Result<DataFile> data_file(Connection& connection, const std::string& view,
+                           const std::string& file, const std::string& format) {
+  if (!file.empty()) return DataFile{file, format.empty() ? format_by_name(file) : format};
+  const Value declared =
+      FALAJ_TRY(connection.get("/api/v1/objects/FeatureView/" + url_encode(view)));
+  const std::string name = declared["spec"].text("source");
+  const Value source = FALAJ_TRY(connection.get("/api/v1/objects/Source/" + url_encode(name)));
+  const std::string path = source["spec"].text("path");
+  if (path.empty() || is_folder(path)) {
+    return Error{Code::kInvalidArgument,
+                 "Source '" + name + "' names no single file ('" + path + "'): pass --file"};
+  }
+  return DataFile{path, source["spec"].text("format", "parquet")};
+}
+
+}  // namespace
+
+Status ingest(const Session& session, const std::string& view, const std::string& file,
+              const std::string& format) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const DataFile data = FALAJ_TRY(data_file(*connection, view, file, format));
+  Progress progress("ingest", data.path);
+  const Value report = FALAJ_TRY(connection->upload(
+      "/api/v1/feature-views/" + url_encode(view) + ":ingest?format=" + url_encode(data.format),
+      data.path));
+  progress.done(cell(report["rows_accepted"]) + " rows, " + cell(report["rows_quarantined"]) +
+                " quarantined");
+  Table table({"LINE", "REASON"});
+  for (const Value& row : report["examples"].as_array()) {
+    table.add({cell(row["line"]), row.text("reason")});
+  }
+  print(session.format, report, table.empty() ? "" : table.str());
+  return {};
+}
+
+Status freeze(const Session& session, const std::string& set, const std::string& spine) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  Progress progress("freeze", set);
+  const std::string base = "/api/v1/training-sets/" + url_encode(set);
+  const Value manifest = FALAJ_TRY(
+      spine.empty()
+          ? connection->call(net::Method::kPost, base + ":freeze", Value::object())
+          : connection->upload(base + ":freeze-with-spine?format=" + format_by_name(spine), spine));
+  progress.done(cell(manifest["rows"]) + " rows");
+  Table table({"NAME", "ROWS", "FEATURES", "KNOWN AT", "ID"});
+  table.add({manifest.text("name"), cell(manifest["rows"]),
+             std::to_string(manifest["features"].as_array().size()), cell(manifest["known_at"]),
+             manifest.text("id").substr(0, 16)});
+  print(session.format, manifest, table.str());
+  return {};
+}
+
+}  // namespace falaj::cli

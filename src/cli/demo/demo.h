@@ -1,0 +1,26 @@
+// cli/demo/demo.h — the whole walk on generated data, over the public API.
+//
+// Declare → ingest → freeze → train → register → serve → watch → retrain → promote, then proof by
+// the audit. Each stage shows a progress bar; the end is a table, or one JSON object.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+
+namespace falaj::cli::demo {
+
+struct DemoOptions {
+  std::uint64_t seed = 20260101;
+  // The world's last day ends here; midnight UTC before now by default, so that nothing is too old
+  // for its time to live.
+  Timestamp end{};
+};
+
+// Runs against session.target. Takes the first free project name of demo, demo-2, demo-3 …
+Status run(const Session& session, const DemoOptions& options);
+
+}  // namespace falaj::cli::demo

@@ -1,0 +1,218 @@
+// apply, diff, get, list, delete, export.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "base/json.h"
+#include "cli/commands.h"
+#include "config/yaml.h"
+
+namespace falaj::cli {
+namespace {
+
+constexpr std::size_t kFileBytesMax = 8u << 20;
+
+Result<std::string> read_text(const std::string& path) {
+  std::string text;
+  if (path == "-") {
+    char buffer[65'536];
+    for (ssize_t n; (n = read(STDIN_FILENO, buffer, sizeof buffer)) > 0;) {
+      text.append(buffer, static_cast<std::size_t>(n));
+      if (text.size() > kFileBytesMax) break;
+    }
+  } else {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+      return Error{Code::kNotFound, "cannot read '" + path + "': check the path and its permissions"};
+    }
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  if (text.size() > kFileBytesMax) {
+    return Error{ErrorId::kBodyTooLarge, "'" + path + "' is over 8 MiB; split it"};
+  }
+  return text;
+}
+
+// What people leave out is filled in (apiVersion, the project named by --project); what the server
+// added to an object it printed is taken off, so that `falaj get … | falaj apply -f -` works.
+void complete(Value& document, const std::string& project) {
+  if (!document.is_object()) return;
+  if (!document.has("apiVersion")) document["apiVersion"] = "falaj.dev/v1";
+  if (!document["metadata"].is_object()) return;
+  for (const char* added : {"generation", "created_at", "updated_at"}) {
+    document["metadata"].as_object().erase(added);
+  }
+  const std::string kind = document.text("kind");
+  if (kind == "Project" || kind == "Zone" || document["metadata"].has("project")) return;
+  document["metadata"]["project"] = project;
+}
+
+Result<Value> read_documents(const Session& session, const std::vector<std::string>& files) {
+  Value body;
+  body["objects"] = Value::array();
+  for (const std::string& file : files) {
+    const std::string text = FALAJ_TRY(read_text(file));
+    Result<std::vector<Value>> documents = config::parse_yaml(text);
+    if (!documents.ok()) return documents.error().within(file);
+    for (Value& document : documents.value()) {
+      if (document.is_null()) continue;
+      complete(document, session.target.project);
+      body["objects"].push(std::move(document));
+    }
+  }
+  if (body["objects"].as_array().empty()) {
+    return Error{Code::kInvalidArgument, "no object found in the given files"};
+  }
+  return body;
+}
+
+std::string object_path(const Value& object) {
+  return "/api/v1/objects/" + url_encode(object.text("kind")) + "/" +
+         url_encode(object["metadata"].text("name")) +
+         "?project=" + url_encode(object["metadata"].text("project"));
+}
+
+// What a person typed, without what the server adds.
+Value typed_form(const Value& object) {
+  Value typed;
+  typed["apiVersion"] = "falaj.dev/v1";
+  typed["kind"] = object.text("kind");
+  for (const char* key : {"name", "project", "labels"}) {
+    const Value& member = object["metadata"][key];
+    if (!member.is_null() && member != Value("")) typed["metadata"][key] = member;
+  }
+  typed["spec"] = object["spec"].is_null() ? Value::object() : object["spec"];
+  return typed;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// The longest common subsequence, as +/- lines. Objects are short: quadratic is fine.
+std::string line_diff(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::vector<std::vector<std::size_t>> common(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = a.size(); i-- > 0;) {
+    for (std::size_t j = b.size(); j-- > 0;) {
+      common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1
+                                  : std::max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  std::string out;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() || j < b.size()) {
+    if (i < a.size() && j < b.size() && a[i] == b[j]) {
+      out += "  " + a[i++] + "\n";
+      ++j;
+    } else if (j == b.size() || (i < a.size() && common[i + 1][j] >= common[i][j + 1])) {
+      out += "- " + a[i++] + "\n";
+    } else {
+      out += "+ " + b[j++] + "\n";
+    }
+  }
+  return out;
+}
+
+std::string object_table(const Value::Array& objects) {
+  Table table({"KIND", "PROJECT", "NAME", "GENERATION", "UPDATED"});
+  for (const Value& object : objects) {
+    const Value& metadata = object["metadata"];
+    table.add({object.text("kind"), cell(metadata["project"]), metadata.text("name"),
+               cell(metadata["generation"]), cell(metadata["updated_at"])});
+  }
+  return table.str();
+}
+
+}  // namespace
+
+Status apply_files(const Session& session, const std::vector<std::string>& files, DryRun dry_run) {
+  const Value body = FALAJ_TRY(read_documents(session, files));
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const std::string path =
+      dry_run == DryRun::kYes ? "/api/v1/objects?dry_run=true" : "/api/v1/objects";
+  const Value reply = FALAJ_TRY(connection->call(net::Method::kPut, path, body));
+  Table table({"KIND", "PROJECT", "NAME", "OUTCOME", "GENERATION"});
+  for (const Value& row : reply["applied"].as_array()) {
+    table.add({row.text("kind"), cell(row["project"]), row.text("name"), row.text("outcome"),
+               cell(row["generation"])});
+  }
+  print(session.format, reply, table.str());
+  return {};
+}
+
+Status diff_files(const Session& session, const std::vector<std::string>& files) {
+  const Value body = FALAJ_TRY(read_documents(session, files));
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  std::size_t changed = 0;
+  for (const Value& object : body["objects"].as_array()) {
+    const Value wanted = typed_form(object);
+    const Result<Value> stored = connection->get(object_path(object));
+    if (!stored.ok() && stored.error().code != Code::kNotFound) return stored.error();
+    const std::string before = stored.ok() ? config::to_yaml(typed_form(stored.value())) : "";
+    const std::string after = config::to_yaml(wanted);
+    if (before == after) continue;
+    ++changed;
+    std::printf("%s\n%s", bold(object.text("kind") + "/" + object["metadata"].text("name")).c_str(),
+                line_diff(lines_of(before), lines_of(after)).c_str());
+  }
+  if (changed == 0) return {};
+  return Error{Code::kConflict, std::to_string(changed) +
+                                    " object(s) differ from what is applied; falaj apply makes "
+                                    "them equal"};
+}
+
+Status get_object(const Session& session, const std::string& kind, const std::string& name) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value object = FALAJ_TRY(
+      connection->get("/api/v1/objects/" + url_encode(kind) + "/" + url_encode(name)));
+  const OutputFormat format =
+      session.format == OutputFormat::kTable ? OutputFormat::kYaml : session.format;
+  print(format, object, "");
+  return {};
+}
+
+Status list_objects(const Session& session, const std::string& kind) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const std::string query = kind.empty() ? "" : "kind=" + url_encode(kind);
+  const bool platform = kind == "Project" || kind == "Zone";
+  const Value reply = FALAJ_TRY(connection->get(
+      "/api/v1/objects?" + query + (platform ? "&project=" : "")));
+  const Value::Array& objects = reply["objects"].as_array();
+  print(session.format, reply,
+        objects.empty() ? "nothing declared in project '" + session.target.project +
+                              "'; falaj apply -f FILE declares something\n"
+                        : object_table(objects));
+  return {};
+}
+
+Status delete_object(const Session& session, const std::string& kind, const std::string& name) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->call(
+      net::Method::kDelete, "/api/v1/objects/" + url_encode(kind) + "/" + url_encode(name),
+      Value()));
+  print(session.format, reply, "deleted " + reply.text("deleted") + "\n");
+  return {};
+}
+
+Status export_objects(const Session& session) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->get("/api/v1/objects"));
+  if (session.format == OutputFormat::kJson) {
+    print(session.format, reply, "");
+    return {};
+  }
+  for (const Value& object : reply["objects"].as_array()) {
+    std::printf("---\n%s", config::to_yaml(typed_form(object)).c_str());
+  }
+  return {};
+}
+
+}  // namespace falaj::cli

@@ -1,0 +1,35 @@
+#include "cli/terminal.h"
+
+#include <gtest/gtest.h>
+
+namespace falaj::cli {
+namespace {
+
+TEST(Terminal, columns_are_as_wide_as_their_longest_cell_and_numbers_stand_right) {
+  Table table({"NAME", "ROWS"});
+  table.add({"customer_activity", "7"});
+  table.add({"x", "1000"});
+  EXPECT_EQ(table.str(),
+            "NAME               ROWS\n"
+            "customer_activity     7\n"
+            "x                  1000\n");
+}
+
+TEST(Terminal, width_counts_letters_not_bytes) {
+  EXPECT_EQ(display_width("abc"), 3u);
+  EXPECT_EQ(display_width("فلج"), 3u);
+  EXPECT_EQ(display_width("→ –"), 3u);
+  EXPECT_EQ(display_width("e\u0301"), 1u);
+}
+
+TEST(Terminal, cells_are_short) {
+  EXPECT_EQ(cell(Value()), "–");
+  EXPECT_EQ(cell(Value("")), "–");
+  EXPECT_EQ(cell(Value("text")), "text");
+  EXPECT_EQ(cell(Value(42)), "42");
+  EXPECT_EQ(cell(Value(0.123456)), "0.1235");
+  EXPECT_EQ(cell(Value(true)), "true");
+}
+
+}  // namespace
+}  // namespace falaj::cli

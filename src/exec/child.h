@@ -1,0 +1,75 @@
+// exec/child.h — child processes held by pidfd: no zombie, no stray signal, no inherited
+// descriptor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace falaj::exec {
+
+// What the child may touch. Protections that the kernel refuses are reported, never dropped
+// quietly.
+struct Sandbox {
+  bool enabled = false;
+  std::vector<std::string> read_only;  // Folders or files; the system's libraries are always added.
+  std::vector<std::string> read_write;  // Folders.
+  bool network = false;
+};
+
+struct Limits {
+  std::int64_t memory_bytes_max = 0;  // 0 = none. Past it the child is killed, and said to be.
+  Duration run_time_max{};            // 0 = none. Past it SIGTERM, then SIGKILL after grace.
+  Duration grace = Duration::seconds(2);
+};
+
+struct ChildSpec {
+  std::vector<std::string> argv;                         // argv[0] is an absolute path.
+  std::vector<std::pair<std::string, std::string>> env;  // The whole environment.
+  std::string work_dir;
+  Sandbox sandbox;
+  Limits limits;
+  // One end of a socketpair becomes this descriptor in the child; 3 by convention. The other end's
+  // lines arrive at on_line. Standard output and error go to `log_path` (appended).
+  int channel_fd = 3;
+  std::string log_path;
+  // A line without its newline, at most 64 KiB (longer ones end the child). Called on one thread.
+  std::function<void(std::string_view line)> on_line;
+};
+
+enum class ExitReason : std::uint8_t { kExited, kSignalled, kOutOfMemory, kTimedOut, kStopped };
+
+struct ChildExit {
+  ExitReason reason = ExitReason::kExited;
+  int code = 0;  // Exit code, or the signal's number.
+  std::int64_t memory_peak_bytes = 0;
+  Duration cpu_time{};
+  // Which protections held, by name: "no_new_privs", "landlock", "cgroup-memory", "netns",
+  // "no-capabilities", "seccomp"; exec/sandbox.h tells more.
+  std::vector<std::string> protections;
+  std::vector<std::string> protections_refused;  // "landlock: Function not implemented"
+};
+
+class Child {
+ public:
+  // Starts at once. kNotFound if argv[0] is missing, kInternal with errno's text otherwise.
+  static Result<std::unique_ptr<Child>> start(ChildSpec spec);
+  virtual ~Child() = default;  // Kills the whole process group and reaps it.
+
+  virtual std::int64_t pid() const = 0;
+  // Waits for the end; every line was delivered before it returns. Call once.
+  virtual ChildExit wait() = 0;
+  // Asks (SIGTERM), then forces (SIGKILL) after the grace period. Thread-safe; wait() returns.
+  virtual void stop() = 0;
+  // Sends one line to the child's channel. kUnavailable when it has closed it.
+  virtual Status send(std::string_view line) = 0;
+};
+
+}  // namespace falaj::exec

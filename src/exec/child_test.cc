@@ -1,0 +1,462 @@
+#include "exec/child.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <latch>
+#include <sstream>
+#include <thread>
+
+#include "exec/internal/memory_group.h"
+#include "exec/sandbox.h"
+
+namespace falaj::exec {
+namespace {
+
+class ChildTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "falaj_child_XXXXXX";
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+  }
+  void TearDown() override {
+    const std::string command = "rm -rf '" + folder_ + "'";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+  }
+
+  ChildSpec shell(const std::string& script) const {
+    ChildSpec spec;
+    spec.argv = {"/bin/bash", "-c", script};
+    spec.env = {{"PATH", "/usr/bin:/bin"}};
+    spec.work_dir = folder_;
+    spec.log_path = folder_ + "/log";
+    return spec;
+  }
+  std::string log_text() const {
+    std::ifstream file(folder_ + "/log");
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  static ChildExit run(ChildSpec spec) {
+    auto child = Child::start(std::move(spec));
+    EXPECT_TRUE(child.ok()) << (child.ok() ? "" : child.error().message);
+    return child.ok() ? (*child)->wait() : ChildExit{};
+  }
+
+  std::string folder_;
+};
+
+std::size_t open_descriptors() {
+  DIR* listing = ::opendir("/proc/self/fd");
+  std::size_t count = 0;
+  while (::readdir(listing) != nullptr) ++count;
+  ::closedir(listing);
+  return count;
+}
+
+bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
+
+// Waits until a process that is not our child has ended.
+void await_end(pid_t pid) {
+  const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) return;  // Ended already.
+  pollfd waited{fd, POLLIN, 0};
+  ASSERT_EQ(::poll(&waited, 1, 20'000), 1) << "process " << pid << " did not end";
+  ::close(fd);
+}
+
+TEST_F(ChildTest, reports_the_exit_code_and_keeps_the_output) {
+  const ChildExit end = run(shell("echo to out; echo to err >&2; exit 7"));
+  EXPECT_EQ(end.reason, ExitReason::kExited);
+  EXPECT_EQ(end.code, 7);
+  EXPECT_EQ(log_text(), "to out\nto err\n");
+  EXPECT_GT(end.memory_peak_bytes, 0);
+}
+
+TEST_F(ChildTest, reports_the_signal) {
+  const ChildExit end = run(shell("kill -SEGV $$"));
+  EXPECT_EQ(end.reason, ExitReason::kSignalled);
+  EXPECT_EQ(end.code, SIGSEGV);
+}
+
+TEST_F(ChildTest, sees_only_its_own_environment_and_descriptors) {
+  // Deliberately inheritable, at a number that nothing else takes.
+  const int stray = ::fcntl(STDIN_FILENO, F_DUPFD, 77);
+  ASSERT_GE(stray, 77);
+  ChildSpec spec = shell(
+      "env | grep -v -e ^PWD -e ^SHLVL -e ^_= | sort; "
+      "for fd in {0..200}; do [ -e /proc/$$/fd/$fd ] && echo \"descriptor $fd\"; done");
+  spec.env.emplace_back("GREETING", "hello there");
+  run(std::move(spec));
+  ::close(stray);
+  EXPECT_EQ(log_text(),
+            "GREETING=hello there\nPATH=/usr/bin:/bin\n"
+            "descriptor 0\ndescriptor 1\ndescriptor 2\ndescriptor 3\n");
+}
+
+TEST_F(ChildTest, exchanges_lines_over_the_channel) {
+  std::vector<std::string> lines;
+  ChildSpec spec = shell(
+      "echo ready >&3; read -r answer <&3; echo \"got $answer\" >&3; "
+      "printf 'no newline' >&3");
+  std::latch ready(1);
+  spec.on_line = [&](std::string_view line) {
+    lines.emplace_back(line);
+    if (line == "ready") ready.count_down();
+  };
+  auto child = Child::start(std::move(spec));
+  ASSERT_TRUE(child.ok());
+  ready.wait();
+  EXPECT_TRUE((*child)->send("forty two").ok());
+  EXPECT_EQ((*child)->send("two\nlines").error().code, Code::kInvalidArgument);
+  EXPECT_EQ((*child)->wait().code, 0);
+  EXPECT_EQ(lines, (std::vector<std::string>{"ready", "got forty two", "no newline"}));
+  EXPECT_EQ((*child)->send("late").error().code, Code::kUnavailable);
+}
+
+TEST_F(ChildTest, delivers_every_line_before_wait_returns) {
+  std::size_t lines = 0;
+  std::size_t bytes = 0;
+  ChildSpec spec = shell("for i in {1..20000}; do echo \"line $i of many\"; done >&3");
+  spec.on_line = [&](std::string_view line) {
+    ++lines;
+    bytes += line.size();
+  };
+  EXPECT_EQ(run(std::move(spec)).code, 0);
+  EXPECT_EQ(lines, 20'000u);
+  EXPECT_EQ(bytes,
+            20'000 * std::string("line  of many").size() + 9 + 180 + 2'700 + 36'000 + 50'005);
+}
+
+TEST_F(ChildTest, a_line_without_end_ends_the_child) {
+  ChildSpec spec = shell("head -c 200000 /dev/zero | tr '\\0' x >&3; sleep 1000");
+  std::size_t longest = 0;
+  spec.on_line = [&](std::string_view line) { longest = std::max(longest, line.size()); };
+  const ChildExit end = run(std::move(spec));
+  EXPECT_EQ(end.reason, ExitReason::kSignalled);
+  EXPECT_EQ(end.code, SIGKILL);
+  EXPECT_LE(longest, 64u * 1024);
+}
+
+TEST_F(ChildTest, a_missing_program_is_not_found) {
+  ChildSpec spec = shell("");
+  spec.argv = {"/no/such/program"};
+  const auto child = Child::start(std::move(spec));
+  ASSERT_FALSE(child.ok());
+  EXPECT_EQ(child.error().code, Code::kNotFound);
+  EXPECT_NE(child.error().message.find("/no/such/program"), std::string::npos);
+}
+
+TEST_F(ChildTest, other_failures_to_start_name_the_step) {
+  ChildSpec no_folder = shell("true");
+  no_folder.work_dir = folder_ + "/absent";
+  EXPECT_EQ(Child::start(no_folder).error().code, Code::kInternal);
+  EXPECT_NE(Child::start(no_folder).error().message.find("work folder"), std::string::npos);
+  ChildSpec no_log = shell("true");
+  no_log.log_path = folder_ + "/absent/log";
+  EXPECT_NE(Child::start(no_log).error().message.find("absent/log"), std::string::npos);
+  ChildSpec relative = shell("true");
+  relative.argv = {"true"};
+  EXPECT_EQ(Child::start(relative).error().code, Code::kInvalidArgument);
+  ChildSpec not_executable = shell("true");
+  not_executable.argv = {"/etc/passwd"};
+  EXPECT_EQ(Child::start(not_executable).error().code, Code::kInternal);
+}
+
+TEST_F(ChildTest, stops_when_asked) {
+  std::latch ready(1);
+  ChildSpec spec = shell(
+      "trap 'echo bye >&3; exit 9' TERM; echo ready >&3; "
+      "while true; do sleep 0.01; done");
+  std::vector<std::string> lines;
+  spec.on_line = [&](std::string_view line) {
+    lines.emplace_back(line);
+    if (line == "ready") ready.count_down();
+  };
+  auto child = Child::start(std::move(spec));
+  ASSERT_TRUE(child.ok());
+  ready.wait();
+  (*child)->stop();
+  const ChildExit end = (*child)->wait();
+  EXPECT_EQ(end.reason, ExitReason::kStopped);
+  EXPECT_EQ(end.code, 9);
+  EXPECT_EQ(lines.back(), "bye");
+}
+
+TEST_F(ChildTest, is_killed_when_it_will_not_stop) {
+  std::latch ready(1);
+  ChildSpec spec = shell("trap '' TERM; echo ready >&3; while true; do sleep 0.01; done");
+  spec.limits.grace = Duration::milliseconds(20);
+  spec.on_line = [&](std::string_view) { ready.count_down(); };
+  auto child = Child::start(std::move(spec));
+  ASSERT_TRUE(child.ok());
+  ready.wait();
+  (*child)->stop();
+  const ChildExit end = (*child)->wait();
+  EXPECT_EQ(end.reason, ExitReason::kStopped);
+  EXPECT_EQ(end.code, SIGKILL);
+}
+
+TEST_F(ChildTest, its_time_runs_out) {
+  ChildSpec spec = shell("exec sleep 1000");
+  spec.limits.run_time_max = Duration::milliseconds(30);
+  const ChildExit end = run(std::move(spec));
+  EXPECT_EQ(end.reason, ExitReason::kTimedOut);
+  EXPECT_EQ(end.code, SIGTERM);
+}
+
+TEST_F(ChildTest, descendants_end_with_it) {
+  pid_t grandchild = 0;
+  ChildSpec spec = shell("sleep 1000 & echo $! >&3");
+  spec.on_line = [&](std::string_view line) { grandchild = std::stoi(std::string(line)); };
+  EXPECT_EQ(run(std::move(spec)).code, 0);
+  ASSERT_GT(grandchild, 0);
+  await_end(grandchild);
+}
+
+TEST_F(ChildTest, the_destructor_kills_the_whole_group) {
+  std::latch ready(1);
+  pid_t grandchild = 0;
+  ChildSpec spec = shell("trap '' TERM; sleep 1000 & echo $! >&3; wait");
+  spec.on_line = [&](std::string_view line) {
+    grandchild = std::stoi(std::string(line));
+    ready.count_down();
+  };
+  pid_t leader = 0;
+  {
+    auto child = Child::start(std::move(spec));
+    ASSERT_TRUE(child.ok());
+    leader = static_cast<pid_t>((*child)->pid());
+    ready.wait();
+  }
+  EXPECT_TRUE(is_gone(leader)) << "reaped, so its number is free";
+  await_end(grandchild);
+}
+
+TEST_F(ChildTest, leaves_no_descriptor_and_no_zombie) {
+  EXPECT_EQ(run(shell("true")).code, 0);
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(run(shell("true")).code, 0);
+    ChildSpec missing = shell("");
+    missing.argv = {"/no/such/program"};
+    EXPECT_FALSE(Child::start(std::move(missing)).ok());
+  }
+  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST_F(ChildTest, many_run_at_once) {
+  std::atomic<int> lines{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      ChildSpec spec = shell("echo one >&3; echo two >&3; exit " + std::to_string(i));
+      spec.on_line = [&](std::string_view) { ++lines; };
+      EXPECT_EQ(run(std::move(spec)).code, i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lines, 16);
+}
+
+constexpr const char* kEatMemory =
+    "import sys\nblocks = []\nfor i in range(4096):\n  blocks.append(bytearray(1 << 20))\n";
+
+TEST_F(ChildTest, too_much_memory_is_told_apart_from_a_kill) {
+  ChildSpec spec = shell("");
+  spec.argv = {"/usr/bin/python3", "-c", kEatMemory};
+  spec.limits.memory_bytes_max = std::int64_t{64} << 20;
+  const ChildExit end = run(std::move(spec));
+  const bool grouped =
+      std::count(end.protections.begin(), end.protections.end(), "cgroup-memory") == 1;
+  if (grouped) {
+    EXPECT_EQ(end.reason, ExitReason::kOutOfMemory);
+    EXPECT_EQ(end.code, SIGKILL);
+    EXPECT_LE(end.memory_peak_bytes, std::int64_t{70} << 20);
+  } else {
+    // Python turns the refused allocation into MemoryError, unless the watch was quicker.
+    EXPECT_EQ(std::count(end.protections.begin(), end.protections.end(), "rlimit-memory"), 1);
+    EXPECT_NE(end.code, 0);
+  }
+}
+
+TEST_F(ChildTest, a_memory_limit_that_suffices_does_not_disturb) {
+  ChildSpec spec = shell("echo fine");
+  spec.limits.memory_bytes_max = std::int64_t{64} << 20;
+  const ChildExit end = run(std::move(spec));
+  EXPECT_EQ(end.reason, ExitReason::kExited);
+  EXPECT_EQ(end.code, 0);
+}
+
+TEST(MemoryGroup, of_a_dead_process_is_swept_away) {
+  auto probe = internal::MemoryGroup::create(0);
+  if (!probe.ok()) GTEST_SKIP() << "no control group can be created here";
+  int numbers[2];
+  ASSERT_EQ(::pipe(numbers), 0);
+  const pid_t helper = ::fork();
+  if (helper == 0) {
+    // Makes a group with a member in it and dies without cleaning up.
+    auto group = internal::MemoryGroup::create(0);
+    if (group.ok() && ::fork() == 0) {
+      const bool joined = ::write((*group)->procs_fd(), "0", 1) == 1;
+      const pid_t self = joined ? ::getpid() : 0;
+      [[maybe_unused]] const ssize_t told = ::write(numbers[1], &self, sizeof self);
+      ::pause();
+    }
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(helper, nullptr, 0), helper);
+  pid_t member = 0;
+  ASSERT_EQ(::read(numbers[0], &member, sizeof member), ssize_t{sizeof member});
+  ::close(numbers[0]);
+  ::close(numbers[1]);
+  ASSERT_GT(member, 0);
+  EXPECT_EQ(::kill(member, 0), 0);
+  EXPECT_TRUE(internal::MemoryGroup::create(0).ok());
+  await_end(member);
+}
+
+class SandboxTest : public ChildTest {
+ protected:
+  ChildSpec sandboxed(const std::string& script) const {
+    ChildSpec spec = shell(script);
+    spec.sandbox.enabled = true;
+    spec.sandbox.read_write = {folder_};
+    return spec;
+  }
+  static bool held(const ChildExit& end, const std::string& name) {
+    return std::count(end.protections.begin(), end.protections.end(), name) == 1;
+  }
+};
+
+TEST_F(SandboxTest, every_protection_is_either_applied_or_reported_as_refused) {
+  const ChildExit end = run(sandboxed("true"));
+  EXPECT_EQ(end.code, 0) << log_text();
+  for (const char* name : {"no_new_privs", "netns", "landlock", "no-capabilities", "seccomp"}) {
+    int mentioned = held(end, name) ? 1 : 0;
+    for (const std::string& refused : end.protections_refused) {
+      mentioned += refused.starts_with(std::string(name) + ":") ? 1 : 0;
+    }
+    EXPECT_EQ(mentioned, 1) << name;
+  }
+  EXPECT_TRUE(held(end, "no_new_privs"));
+}
+
+TEST_F(SandboxTest, writes_its_folder_and_nothing_else) {
+  const std::string outside = folder_ + "_outside";
+  const ChildExit end = run(sandboxed("echo x > inside && cat inside && (echo y > " + outside +
+                                      ") 2>/dev/null && echo escaped; ls /root /home "
+                                      "2>/dev/null && echo looked; cat /etc/shadow 2>/dev/null "
+                                      "&& echo stole; exit 0"));
+  ASSERT_EQ(end.code, 0);
+  if (!held(end, "landlock")) GTEST_SKIP() << "this kernel has no Landlock";
+  EXPECT_EQ(log_text(), "x\n");
+  EXPECT_NE(::access(outside.c_str(), F_OK), 0);
+}
+
+TEST_F(SandboxTest, read_only_means_read_only) {
+  const std::string shared = folder_ + "_shared";
+  ASSERT_EQ(::mkdir(shared.c_str(), 0755), 0);
+  std::ofstream(shared + "/data") << "rows\n";
+  ChildSpec spec = sandboxed("cat " + shared + "/data; (echo z > " + shared +
+                             "/data) 2>/dev/null && echo wrote; rm -f " + shared +
+                             "/data 2>/dev/null && echo removed; exit 0");
+  spec.sandbox.read_only = {shared};
+  const ChildExit end = run(std::move(spec));
+  const std::string seen = log_text();
+  ::unlink((shared + "/data").c_str());
+  ::rmdir(shared.c_str());
+  if (!held(end, "landlock")) GTEST_SKIP() << "this kernel has no Landlock";
+  EXPECT_EQ(seen, "rows\n");
+}
+
+TEST_F(SandboxTest, has_no_network_but_itself) {
+  ChildSpec spec = sandboxed("");
+  spec.argv = {"/usr/bin/python3", "-c",
+               "import socket\n"
+               "print(sorted(name for _, name in socket.if_nameindex()))\n"
+               "server = socket.create_server(('127.0.0.1', 0))\n"
+               "socket.create_connection(server.getsockname()).close()\n"
+               "print('loopback works')\n"};
+  const ChildExit end = run(std::move(spec));
+  if (!held(end, "netns")) GTEST_SKIP() << "this machine refuses network namespaces";
+  EXPECT_EQ(log_text(), "['lo']\nloopback works\n");
+}
+
+TEST_F(SandboxTest, keeps_no_capability_and_may_not_trace) {
+  ChildSpec spec = sandboxed("");
+  spec.argv = {"/usr/bin/python3", "-c",
+               "import ctypes, re\n"
+               "status = open('/proc/self/status').read()\n"
+               "print(re.search(r'CapEff:\\s*(\\w+)', status)[1])\n"
+               "print(re.search(r'NoNewPrivs:\\s*(\\w+)', status)[1])\n"
+               "libc = ctypes.CDLL(None, use_errno=True)\n"
+               "print(libc.ptrace(0, 0, 0, 0), ctypes.get_errno())\n"};
+  const ChildExit end = run(std::move(spec));
+  ASSERT_EQ(end.code, 0) << log_text();
+  EXPECT_TRUE(held(end, "seccomp"));
+  EXPECT_EQ(log_text(), "0000000000000000\n1\n-1 1\n");
+}
+
+TEST_F(SandboxTest, may_not_signal_the_server) {
+  const ChildExit end =
+      run(sandboxed("kill -0 " + std::to_string(::getpid()) + " 2>/dev/null && echo reached"));
+  if (!held(end, "landlock")) GTEST_SKIP() << "this kernel has no Landlock";
+  EXPECT_EQ(log_text(), "");
+}
+
+TEST_F(SandboxTest, probing_says_what_this_machine_grants) {
+  const auto report = probe_sandbox();
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_GE(report->applied.size(), 2u);
+}
+
+// Run by the test below in a process of its own; alone it has nothing to do.
+TEST(ChildHelper, starts_a_sleeper_and_reports_it) {
+  if (std::getenv("FALAJ_TEST_HELPER") == nullptr) return;
+  ChildSpec spec;
+  spec.argv = {"/bin/sleep", "1000"};
+  spec.sandbox.enabled = true;
+  auto child = Child::start(std::move(spec));
+  ASSERT_TRUE(child.ok());
+  const std::string line = std::to_string((*child)->pid()) + "\n";
+  ASSERT_EQ(::write(3, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  (*child)->wait();
+}
+
+TEST_F(ChildTest, dies_with_a_server_that_is_killed) {
+  char self[4096];
+  const ssize_t length = ::readlink("/proc/self/exe", self, sizeof self);
+  ASSERT_GT(length, 0);
+  ChildSpec spec = shell("");
+  spec.argv = {std::string(self, static_cast<std::size_t>(length)),
+               "--gtest_filter=ChildHelper.starts_a_sleeper_and_reports_it"};
+  spec.env.emplace_back("FALAJ_TEST_HELPER", "1");
+  std::latch ready(1);
+  pid_t sleeper = 0;
+  spec.on_line = [&](std::string_view line) {
+    sleeper = std::stoi(std::string(line));
+    ready.count_down();
+  };
+  auto server = Child::start(std::move(spec));
+  ASSERT_TRUE(server.ok());
+  ready.wait();
+  // One process only, as the kernel's own killer would: not its group.
+  ASSERT_EQ(::kill(static_cast<pid_t>((*server)->pid()), SIGKILL), 0);
+  EXPECT_EQ((*server)->wait().code, SIGKILL);
+  await_end(sleeper);
+}
+
+}  // namespace
+}  // namespace falaj::exec

@@ -1,0 +1,359 @@
+#include "exec/sandbox.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <set>
+
+#include "exec/internal/sandbox.h"
+
+namespace falaj::exec {
+namespace internal {
+namespace {
+
+// Newer than the oldest headers that we build with; the numbers are the kernel's interface.
+constexpr std::uint64_t kTruncate = 1ull << 14;       // ABI 3
+constexpr std::uint64_t kIoctlDevice = 1ull << 15;    // ABI 5
+constexpr std::uint64_t kTcpBindAndConnect = 3;       // ABI 4
+constexpr std::uint64_t kScopeSocketsAndSignals = 3;  // ABI 6
+constexpr std::uint64_t kRead = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+constexpr std::uint64_t kReadExecute = kRead | LANDLOCK_ACCESS_FS_EXECUTE;
+constexpr std::uint64_t kReadWriteFile =
+    LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
+constexpr std::uint64_t kFileRights = LANDLOCK_ACCESS_FS_EXECUTE | kReadWriteFile | kIoctlDevice;
+
+struct RulesetAttributes {
+  std::uint64_t files = 0;
+  std::uint64_t network = 0;
+  std::uint64_t scoped = 0;
+};
+
+long landlock_abi() {
+  return ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
+std::size_t attributes_size(long abi) { return abi >= 6 ? 24 : abi >= 4 ? 16 : 8; }
+
+std::uint64_t handled_rights(long abi) {
+  std::uint64_t rights = (1ull << 13) - 1;
+  if (abi >= 2) rights |= LANDLOCK_ACCESS_FS_REFER;
+  if (abi >= 3) rights |= kTruncate;
+  if (abi >= 5) rights |= kIoctlDevice;
+  return rights;
+}
+
+// The last library's folders too: what this process could load, its own engine can load.
+std::set<std::string> loaded_library_folders() {
+  std::set<std::string> folders;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        const std::string path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+        const std::size_t slash = path.rfind('/');
+        if (path.starts_with('/') && slash > 0) {
+          static_cast<std::set<std::string>*>(out)->insert(path.substr(0, slash));
+        }
+        return 0;
+      },
+      &folders);
+  return folders;
+}
+
+void allow(int ruleset, std::uint64_t handled, const std::string& path, std::uint64_t rights) {
+  const Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!place.open()) return;  // What does not exist needs no permission.
+  struct stat about {};
+  if (::fstat(place.get(), &about) == 0 && !S_ISDIR(about.st_mode)) rights &= kFileRights;
+  landlock_path_beneath_attr rule{};
+  rule.allowed_access = rights & handled;
+  rule.parent_fd = place.get();
+  ::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+}
+
+// The system as every program needs it: libraries, time zones, user names; no keys and no hashes.
+void allow_system(int ruleset, std::uint64_t handled) {
+  for (const char* path : {"/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/alternatives"}) {
+    allow(ruleset, handled, path, kReadExecute);
+  }
+  for (const char* path : {"/etc/ld.so.cache",
+                           "/etc/ld.so.conf",
+                           "/etc/ld.so.conf.d",
+                           "/etc/localtime",
+                           "/etc/timezone",
+                           "/etc/nsswitch.conf",
+                           "/etc/passwd",
+                           "/etc/group",
+                           "/etc/hosts",
+                           "/etc/resolv.conf",
+                           "/etc/ssl/certs",
+                           "/etc/ssl/openssl.cnf",
+                           "/etc/python3",
+                           "/etc/python3.11",
+                           "/proc",
+                           "/sys/devices/system/cpu",
+                           "/sys/devices/system/node",
+                           "/sys/kernel/mm/transparent_hugepage",
+                           "/dev/random",
+                           "/dev/urandom"}) {
+    allow(ruleset, handled, path, kRead);
+  }
+  for (const char* path : {"/dev/null", "/dev/zero", "/dev/full", "/dev/tty"}) {
+    allow(ruleset, handled, path, kReadWriteFile);
+  }
+  for (const std::string& folder : loaded_library_folders()) {
+    allow(ruleset, handled, folder, kReadExecute);
+  }
+}
+
+Fd create_ruleset(const RulesetAttributes& attributes, long abi) {
+  return Fd(static_cast<int>(
+      ::syscall(SYS_landlock_create_ruleset, &attributes, attributes_size(abi), 0)));
+}
+
+void plan_landlock(SandboxPlan& plan, const Sandbox& sandbox, const std::string& program) {
+  const long abi = landlock_abi();
+  if (abi <= 0) {
+    plan.landlock_error = errno;
+    return;
+  }
+  RulesetAttributes attributes;
+  attributes.files = handled_rights(abi);
+  if (abi >= 6) attributes.scoped = kScopeSocketsAndSignals;
+  plan.landlock_files = create_ruleset(attributes, abi);
+  if (!plan.landlock_files.open()) {
+    plan.landlock_error = errno;
+    return;
+  }
+  const int ruleset = plan.landlock_files.get();
+  allow_system(ruleset, attributes.files);
+  allow(ruleset, attributes.files, program, kReadExecute);
+  for (const std::string& path : sandbox.read_only) {
+    allow(ruleset, attributes.files, path, kReadExecute);
+  }
+  for (const std::string& path : sandbox.read_write) {
+    allow(ruleset, attributes.files, path, attributes.files & ~kIoctlDevice);
+  }
+  if (!sandbox.network && abi >= 4) {
+    RulesetAttributes no_tcp;
+    no_tcp.network = kTcpBindAndConnect;
+    plan.landlock_network = create_ruleset(no_tcp, abi);
+  }
+}
+
+// ---- From here on: the child between fork and exec. System calls only, no allocation. ----
+
+bool write_file(const char* path, std::string_view text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  ::close(fd);
+  return written;
+}
+
+// Programs that talk to themselves over 127.0.0.1 still may.
+void bring_up_loopback() {
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  ifreq request{};
+  request.ifr_name[0] = 'l';
+  request.ifr_name[1] = 'o';
+  request.ifr_flags = IFF_UP;
+  ::ioctl(fd, SIOCSIFFLAGS, &request);
+  ::close(fd);
+}
+
+int enter_namespaces(const SandboxPlan& plan) {
+  int flags = CLONE_NEWIPC | CLONE_NEWUTS;
+  if (!plan.network) flags |= CLONE_NEWNET;
+  if (!plan.privileged) flags |= CLONE_NEWUSER;
+  if (::unshare(flags) != 0) return errno;
+  if (!plan.privileged) {
+    if (!write_file("/proc/self/setgroups", "deny") ||
+        !write_file("/proc/self/uid_map", plan.uid_map) ||
+        !write_file("/proc/self/gid_map", plan.gid_map)) {
+      return errno;
+    }
+  }
+  if (!plan.network) bring_up_loopback();
+  return 0;
+}
+
+int restrict_with(int ruleset) {
+  return ::syscall(SYS_landlock_restrict_self, ruleset, 0) == 0 ? 0 : errno;
+}
+
+int drop_capabilities() {
+  for (int capability = 0; capability <= 63; ++capability) {
+    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EINVAL) return errno;
+  }
+  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2]{};
+  return ::syscall(SYS_capset, &header, none) == 0 ? 0 : errno;
+}
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#endif
+
+// Calls that no training program needs and that widen the kernel's surface.
+constexpr std::uint32_t kRefusedCalls[] = {SYS_ptrace,
+                                           SYS_process_vm_readv,
+                                           SYS_process_vm_writev,
+                                           SYS_mount,
+                                           SYS_umount2,
+                                           SYS_pivot_root,
+                                           SYS_chroot,
+                                           SYS_swapon,
+                                           SYS_swapoff,
+                                           SYS_reboot,
+                                           SYS_init_module,
+                                           SYS_finit_module,
+                                           SYS_delete_module,
+                                           SYS_kexec_load,
+                                           SYS_bpf,
+                                           SYS_perf_event_open,
+                                           SYS_userfaultfd,
+                                           SYS_keyctl,
+                                           SYS_add_key,
+                                           SYS_request_key,
+                                           SYS_setns,
+                                           SYS_unshare,
+                                           SYS_open_by_handle_at,
+                                           SYS_acct,
+                                           SYS_settimeofday,
+                                           SYS_clock_settime,
+                                           SYS_sethostname,
+                                           SYS_setdomainname,
+                                           SYS_io_uring_setup,
+                                           SYS_fsopen,
+                                           SYS_move_mount,
+                                           SYS_open_tree,
+                                           SYS_pidfd_getfd,
+                                           SYS_quotactl,
+                                           SYS_syslog,
+                                           SYS_kcmp};
+
+int refuse_calls() {
+  constexpr std::size_t kCalls = std::size(kRefusedCalls);
+  constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
+  sock_filter program[kCalls + 8];
+  std::size_t n = 0;
+  const auto load = [](std::size_t offset) {
+    return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
+  };
+  program[n++] = load(offsetof(seccomp_data, arch));
+  program[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0);
+  program[n++] = BPF_STMT(BPF_RET | BPF_K, kRefuse);
+  program[n++] = load(offsetof(seccomp_data, nr));
+  // The x32 numbers are a second door to the same calls.
+  program[n++] =
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, static_cast<std::uint8_t>(kCalls + 1), 0);
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    program[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRefusedCalls[i],
+                            static_cast<std::uint8_t>(kCalls - i), 0);
+  }
+  program[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  program[n++] = BPF_STMT(BPF_RET | BPF_K, kRefuse);
+  const sock_fprog filter{static_cast<unsigned short>(n), program};
+  return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+std::string_view step_name(Step step) {
+  switch (step) {
+    case Step::kNoNewPrivileges:
+      return "no_new_privs";
+    case Step::kMemoryGroup:
+      return "cgroup-memory";
+    case Step::kMemoryLimit:
+      return "rlimit-memory";
+    case Step::kNamespaces:
+      return "netns";
+    case Step::kLandlockFiles:
+      return "landlock";
+    case Step::kLandlockNetwork:
+      return "landlock-network";
+    case Step::kCapabilities:
+      return "no-capabilities";
+    case Step::kSystemCalls:
+      return "seccomp";
+    case Step::kSetUp:
+      return "set up descriptors";
+    case Step::kWorkFolder:
+      return "enter the work folder";
+    case Step::kExecute:
+      return "execute the program";
+  }
+  return "unknown";
+}
+
+SandboxPlan plan_sandbox(const Sandbox& sandbox, const std::string& program) {
+  SandboxPlan plan;
+  plan.enabled = sandbox.enabled;
+  plan.network = sandbox.network;
+  if (!sandbox.enabled) return plan;
+  plan.privileged = ::geteuid() == 0;
+  const std::string uid = std::to_string(::geteuid());
+  const std::string gid = std::to_string(::getegid());
+  plan.uid_map = uid + " " + uid + " 1";
+  plan.gid_map = gid + " " + gid + " 1";
+  plan_landlock(plan, sandbox, program);
+  return plan;
+}
+
+void put_on_sandbox(const SandboxPlan& plan, Report report, int pipe) {
+  if (!plan.enabled) return;
+  const int namespaces = enter_namespaces(plan);
+  report(Step::kNamespaces, namespaces, pipe);
+  report(
+      Step::kLandlockFiles,
+      plan.landlock_files.open() ? restrict_with(plan.landlock_files.get()) : plan.landlock_error,
+      pipe);
+  // Without its own network the child must at least not connect anywhere.
+  if (namespaces != 0 && !plan.network) {
+    report(Step::kLandlockNetwork,
+           plan.landlock_network.open() ? restrict_with(plan.landlock_network.get()) : ENOSYS,
+           pipe);
+  }
+  report(Step::kCapabilities, drop_capabilities(), pipe);
+  report(Step::kSystemCalls, refuse_calls(), pipe);
+}
+
+}  // namespace internal
+
+Result<SandboxReport> probe_sandbox() {
+  ChildSpec spec;
+  spec.argv = {"/bin/true"};
+  spec.work_dir = "/";
+  spec.log_path = "/dev/null";
+  spec.sandbox.enabled = true;
+  spec.limits.memory_bytes_max = std::int64_t{64} << 20;
+  spec.limits.run_time_max = Duration::seconds(10);
+  std::unique_ptr<Child> child = FALAJ_TRY(Child::start(std::move(spec)));
+  ChildExit end = child->wait();
+  if (end.reason != ExitReason::kExited || end.code != 0) {
+    return Error(Code::kInternal, "a sandboxed /bin/true did not end well (" +
+                                      std::to_string(end.code) + "): run it by hand");
+  }
+  return SandboxReport{std::move(end.protections), std::move(end.protections_refused)};
+}
+
+}  // namespace falaj::exec

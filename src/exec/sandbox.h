@@ -1,0 +1,25 @@
+// exec/sandbox.h — which protections this machine grants to child processes.
+//
+// A child is sandboxed by ChildSpec::sandbox (exec/child.h). In this order, each as far as the
+// kernel permits: a control group for memory, no new privileges, own network, IPC and host-name
+// namespaces (inside a user namespace when Falaj is not root), Landlock (the system's folders
+// readable, the declared folders readable or writable, nothing else), no capabilities, and a filter
+// that refuses system calls such as ptrace, mount and bpf.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace falaj::exec {
+
+struct SandboxReport {
+  std::vector<std::string> applied;  // "cgroup-memory", "no_new_privs", "netns", "landlock", …
+  std::vector<std::string> refused;  // "netns: Operation not permitted"
+};
+
+// Runs /bin/true in a sandbox and says what held. Takes some milliseconds. For `falaj doctor`.
+Result<SandboxReport> probe_sandbox();
+
+}  // namespace falaj::exec

@@ -1,0 +1,245 @@
+#include "exec/internal/spawn.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "exec/internal/sandbox.h"
+
+namespace falaj::exec::internal {
+namespace {
+
+struct StepRecord {
+  Step step;
+  std::int32_t error;
+};
+
+// Everything that the child needs, laid out before the fork: it may not allocate.
+struct Launch {
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+  std::vector<std::string> env_texts;
+  const char* work_dir = nullptr;
+  SandboxPlan sandbox;
+  int null_fd = -1;
+  int log_fd = -1;
+  int channel_source = -1;
+  int channel_fd = 3;
+  int report_fd = -1;
+  int group_fd = -1;
+  std::int64_t memory_bytes_max = 0;
+  pid_t parent = -1;
+};
+
+// ---- The child between fork and exec. System calls only, no allocation, no return. ----
+
+void write_record(Step step, int error, int pipe) {
+  const StepRecord record{step, error};
+  // Below PIPE_BUF a write is whole; a parent that is gone leaves nobody to tell.
+  [[maybe_unused]] const ssize_t written = ::write(pipe, &record, sizeof record);
+}
+
+[[noreturn]] void give_up(const Launch& launch, Step step) {
+  write_record(step, errno == 0 ? EIO : errno, launch.report_fd);
+  ::_exit(127);
+}
+
+void reset_signals() {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &standard, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void limit_memory(const Launch& launch) {
+  if (launch.group_fd >= 0) {
+    const bool joined = ::write(launch.group_fd, "0", 1) == 1;
+    write_record(Step::kMemoryGroup, joined ? 0 : errno, launch.report_fd);
+    if (joined) return;
+  }
+  if (launch.memory_bytes_max <= 0) return;
+  const auto bytes = static_cast<rlim_t>(launch.memory_bytes_max);
+  const rlimit limit{bytes, bytes};
+  const bool limited = ::setrlimit(RLIMIT_DATA, &limit) == 0;
+  write_record(Step::kMemoryLimit, limited ? 0 : errno, launch.report_fd);
+}
+
+void arrange_descriptors(const Launch& launch) {
+  // All of ours lie above channel_fd (see raised()), so no dup2 overwrites one still needed.
+  if (::dup2(launch.null_fd, 0) < 0 || ::dup2(launch.log_fd, 1) < 0 ||
+      ::dup2(launch.log_fd, 2) < 0) {
+    give_up(launch, Step::kSetUp);
+  }
+  // Marked, not closed: the report pipe must live until exec.
+  if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) give_up(launch, Step::kSetUp);
+  if (::dup2(launch.channel_source, launch.channel_fd) < 0) give_up(launch, Step::kSetUp);
+}
+
+[[noreturn]] void run_child(const Launch& launch) {
+  reset_signals();
+  if (::setpgid(0, 0) != 0) give_up(launch, Step::kSetUp);
+  limit_memory(launch);
+  arrange_descriptors(launch);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (::chdir(launch.work_dir) != 0) give_up(launch, Step::kWorkFolder);
+  write_record(Step::kNoNewPrivileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno,
+               launch.report_fd);
+  put_on_sandbox(launch.sandbox, write_record, launch.report_fd);
+  // Last, because a change of credentials clears it; and the parent may be gone already.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (::getppid() != launch.parent) ::_exit(127);
+  ::execve(launch.argv[0], launch.argv.data(), launch.envp.data());
+  give_up(launch, Step::kExecute);
+}
+
+// ---- The parent. ----
+
+Error failed(const std::string& what) {
+  return Error(Code::kInternal, what + ": " + std::strerror(errno));
+}
+
+// Moves a descriptor above those that the child will use, keeping close-on-exec.
+Fd raised(Fd fd, int channel_fd) {
+  if (!fd.open()) return fd;
+  return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, std::max(channel_fd, 3) + 1));
+}
+
+struct ParentEnds {
+  Fd channel;
+  Fd report;
+};
+struct ChildEnds {
+  Fd null, log, channel, report;
+};
+
+Status open_ends(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
+  int channel[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) != 0) {
+    return failed("open a channel to the child");
+  }
+  ours.channel = Fd(channel[0]);
+  theirs.channel = raised(Fd(channel[1]), spec.channel_fd);
+  int report[2];
+  if (::pipe2(report, O_CLOEXEC) != 0) return failed("open a pipe to the child");
+  ours.report = Fd(report[0]);
+  theirs.report = raised(Fd(report[1]), spec.channel_fd);
+  theirs.null = raised(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)), spec.channel_fd);
+  if (!theirs.null.open()) return failed("open /dev/null");
+  const std::string log = spec.log_path.empty() ? "/dev/null" : spec.log_path;
+  theirs.log =
+      raised(Fd(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640)),
+             spec.channel_fd);
+  if (!theirs.log.open()) return failed("open the child's log " + log);
+  if (!theirs.channel.open() || !theirs.report.open()) return failed("duplicate a descriptor");
+  return {};
+}
+
+Launch lay_out(const ChildSpec& spec, const MemoryGroup* group, const ChildEnds& ends) {
+  Launch launch;
+  for (const std::string& argument : spec.argv) {
+    launch.argv.push_back(const_cast<char*>(argument.c_str()));
+  }
+  launch.argv.push_back(nullptr);
+  for (const auto& [name, value] : spec.env) launch.env_texts.push_back(name + "=" + value);
+  for (std::string& text : launch.env_texts) launch.envp.push_back(text.data());
+  launch.envp.push_back(nullptr);
+  launch.work_dir = spec.work_dir.empty() ? "/" : spec.work_dir.c_str();
+  launch.sandbox = plan_sandbox(spec.sandbox, spec.argv.front());
+  launch.null_fd = ends.null.get();
+  launch.log_fd = ends.log.get();
+  launch.channel_source = ends.channel.get();
+  launch.channel_fd = spec.channel_fd;
+  launch.report_fd = ends.report.get();
+  launch.group_fd = group == nullptr ? -1 : group->procs_fd();
+  launch.memory_bytes_max = spec.limits.memory_bytes_max;
+  launch.parent = ::getpid();
+  return launch;
+}
+
+pid_t fork_child(const Launch& launch) {
+  // A handler of the server must never run in the half-made child.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = ::fork();
+  if (pid == 0) run_child(launch);
+  const int error = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return pid;
+}
+
+Error start_failure(const ChildSpec& spec, const StepRecord& record) {
+  const bool missing =
+      record.step == Step::kExecute && (record.error == ENOENT || record.error == ENOTDIR);
+  const std::string& subject = record.step == Step::kWorkFolder ? spec.work_dir : spec.argv.front();
+  return Error(missing ? Code::kNotFound : Code::kInternal,
+               "start " + spec.argv.front() + ": cannot " + std::string(step_name(record.step)) +
+                   " '" + subject + "': " + std::strerror(record.error));
+}
+
+// Reads records until the pipe closes, which it does when the program begins.
+Status collect_report(const ChildSpec& spec, int pipe, Spawned& out) {
+  StepRecord record{};
+  while (true) {
+    const ssize_t got = ::read(pipe, &record, sizeof record);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != static_cast<ssize_t>(sizeof record)) return {};
+    if (record.step >= Step::kSetUp) return start_failure(spec, record);
+    std::string name(step_name(record.step));
+    if (record.error == 0) {
+      if (record.step == Step::kMemoryGroup) out.in_memory_group = true;
+      out.protections.push_back(std::move(name));
+    } else {
+      out.protections_refused.push_back(name + ": " + std::strerror(record.error));
+    }
+  }
+}
+
+void reap(pid_t pid) {
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+Result<Spawned> spawn(const ChildSpec& spec, const MemoryGroup* group) {
+  if (spec.argv.empty() || !spec.argv.front().starts_with('/')) {
+    return Error(Code::kInvalidArgument, "a child's program must be an absolute path");
+  }
+  ParentEnds ours;
+  Spawned out;
+  {
+    ChildEnds theirs;
+    FALAJ_TRY(open_ends(spec, ours, theirs));
+    const Launch launch = lay_out(spec, group, theirs);
+    out.pid = fork_child(launch);
+    if (out.pid < 0) return failed("fork");
+  }
+  // The process is ours and not reaped, so its number cannot be anyone else's yet.
+  out.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, out.pid, 0)));
+  Status reported = collect_report(spec, ours.report.get(), out);
+  if (reported.ok() && !out.pidfd.open()) reported = failed("open a pidfd");
+  if (!reported.ok()) {
+    ::kill(out.pid, SIGKILL);
+    reap(out.pid);
+    return std::move(reported).error();
+  }
+  out.channel = std::move(ours.channel);
+  return out;
+}
+
+}  // namespace falaj::exec::internal

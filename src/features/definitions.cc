@@ -1,0 +1,319 @@
+#include "features/definitions.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/decode.h"
+#include "base/json.h"
+
+namespace falaj::features {
+namespace {
+
+constexpr std::size_t kFeaturesMax = 4096;
+constexpr std::size_t kColumnNameMax = 128;
+
+std::string where(const storage::Object& object) {
+  return object.kind + " " + object.name + " spec";
+}
+
+Error out_of_range(const std::string& text) { return Error(ErrorId::kOutOfRange, text); }
+
+// A column's name may be any printable text; two leading underscores are ours.
+Status check_column(const std::string& place, std::string_view name) {
+  const bool control =
+      std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+  if (!name.empty() && name.size() <= kColumnNameMax && !control && !name.starts_with("__") &&
+      is_valid_utf8(name)) {
+    return {};
+  }
+  return Error(ErrorId::kInvalidName,
+               place + ": \"" + std::string(name.substr(0, kColumnNameMax)) +
+                   "\" is not a column name: use 1 to 128 printable characters that do not begin "
+                   "with two underscores");
+}
+
+Status check_distinct(const std::string& place, const std::vector<std::string>& names) {
+  std::set<std::string_view> seen;
+  for (const std::string& name : names) {
+    if (!seen.insert(name).second) {
+      return Error(ErrorId::kDuplicateField, place + ": \"" + name + "\" is named twice");
+    }
+  }
+  return {};
+}
+
+Result<table::Field> decode_key(const Value& value, const std::string& place) {
+  Fields fields(value, place + " keys");
+  table::Field key;
+  key.name = FALAJ_TRY(fields.required_text("name"));
+  FALAJ_TRY(check_column(fields.where(), key.name));
+  const std::string type = FALAJ_TRY(fields.choice("type", {"int64", "string"}));
+  key.type = FALAJ_TRY(table::parse_type(type));
+  FALAJ_TRY(fields.finish());
+  return key;
+}
+
+Result<Expectation> decode_expectation(const Value& value, table::Type type,
+                                       const std::string& place) {
+  Fields fields(value, place + " expect");
+  Expectation expect;
+  if (fields.any("min").is_number()) expect.min = fields.any("min").as_double();
+  if (fields.any("max").is_number()) expect.max = fields.any("max").as_double();
+  // Asked again through the typed reader, so that a wrong type is refused in the usual words.
+  static_cast<void>(FALAJ_TRY(fields.number("min", 0)));
+  static_cast<void>(FALAJ_TRY(fields.number("max", 0)));
+  expect.nulls_max = FALAJ_TRY(fields.share("nulls_max", 1.0));
+  FALAJ_TRY(fields.finish());
+  const bool number = type == table::Type::kInt64 || type == table::Type::kFloat64;
+  if ((expect.min || expect.max) && !number) {
+    return Error(ErrorId::kWrongType, fields.where() + ": min and max are for int64 and float64");
+  }
+  if (expect.min && expect.max && *expect.min > *expect.max) {
+    return out_of_range(fields.where() + ": min is above max");
+  }
+  return expect;
+}
+
+Result<Feature> decode_feature(const Value& value, const std::string& place) {
+  Fields fields(value, place + " features");
+  Feature feature;
+  feature.name = FALAJ_TRY(fields.required_text("name"));
+  FALAJ_TRY(check_column(fields.where(), feature.name));
+  const std::string type = FALAJ_TRY(fields.required_text("type"));
+  Result<table::Type> parsed = table::parse_type(type);
+  if (!parsed.ok()) return parsed.error().within(place + ": feature \"" + feature.name + "\"");
+  feature.type = *parsed;
+  const Value expect = FALAJ_TRY(fields.object("expect"));
+  feature.expect = FALAJ_TRY(
+      decode_expectation(expect, feature.type, place + " feature \"" + feature.name + "\""));
+  FALAJ_TRY(fields.finish());
+  return feature;
+}
+
+// `customer_activity`, or `{merchant_profile: [risk_score]}`.
+Result<ServiceView> decode_service_view(const Value& value, const std::string& place) {
+  ServiceView out;
+  if (value.is_string()) {
+    out.view = value.as_string();
+  } else if (value.is_object() && value.as_object().size() == 1) {
+    const auto& [view, features] = *value.as_object().begin();
+    out.view = view;
+    Fields fields(value, place + " features");
+    out.features = FALAJ_TRY(fields.texts(view));
+    if (out.features.empty()) {
+      return out_of_range(place + ": \"" + view +
+                          "\" names no feature; list some, or give the "
+                          "view's name alone for all of them");
+    }
+    FALAJ_TRY(check_distinct(place + " " + view, out.features));
+  } else {
+    return Error(ErrorId::kWrongType,
+                 place + ": each of 'features' is a view's name or {view: [feature, …]}");
+  }
+  FALAJ_TRY(check_name("FeatureView", out.view));
+  return out;
+}
+
+Result<Timestamp> decode_time(Fields& fields, std::string_view key, Timestamp fallback) {
+  const std::string text = FALAJ_TRY(fields.text(key));
+  if (text.empty()) return fallback;
+  Result<Timestamp> time = parse_timestamp(text);
+  if (!time.ok()) return time.error().within(fields.where() + " '" + std::string(key) + "'");
+  return time;
+}
+
+Status decode_spine(const Value& value, const std::string& place, TrainingSetSpec& spec) {
+  Fields fields(value, place + " spine");
+  spec.spine_view = FALAJ_TRY(fields.text("view"));
+  spec.spine_path = FALAJ_TRY(fields.text("path"));
+  spec.time_column = FALAJ_TRY(fields.text("time"));
+  spec.label = FALAJ_TRY(fields.required_text("label"));
+  spec.from = FALAJ_TRY(decode_time(fields, "from", Timestamp::min()));
+  spec.to = FALAJ_TRY(decode_time(fields, "to", Timestamp::max()));
+  FALAJ_TRY(fields.finish());
+  FALAJ_TRY(check_column(fields.where(), spec.label));
+  if (spec.spine_view.empty() == spec.spine_path.empty()) {
+    return Error(ErrorId::kMissingField,
+                 fields.where() + ": give either 'view' (a label view) or 'path' (a file)");
+  }
+  if (!spec.spine_view.empty()) FALAJ_TRY(check_name("FeatureView", spec.spine_view));
+  if (spec.spine_path.empty() != spec.time_column.empty()) {
+    return Error(ErrorId::kMissingField,
+                 fields.where() + ": 'time' names the time column of a file, and only of a file");
+  }
+  if (spec.from >= spec.to) return out_of_range(fields.where() + ": 'from' must be before 'to'");
+  return {};
+}
+
+Status decode_known_at(Fields& fields, TrainingSetSpec& spec) {
+  const Value& known = fields.any("as_known_at");
+  if (known.is_null() || (known.is_string() && known.as_string() == "now")) return {};
+  if (!known.is_int()) {
+    return Error(ErrorId::kWrongType,
+                 fields.where() + ": 'as_known_at' must be now or the number of a commit");
+  }
+  if (known.as_int() < 0) return out_of_range(fields.where() + ": 'as_known_at' is negative");
+  spec.as_known_at = known.as_int();
+  return {};
+}
+
+Status decode_split(const Value& value, const std::string& place, TrainingSetSpec& spec) {
+  Fields fields(value, place + " split");
+  spec.split_by = FALAJ_TRY(fields.text("by"));
+  spec.valid_share = FALAJ_TRY(fields.share("valid", spec.valid_share));
+  FALAJ_TRY(fields.finish());
+  if (spec.split_by == "time") spec.split_by.clear();
+  if (spec.valid_share < 1) return {};
+  return out_of_range(fields.where() +
+                      ": 'valid' must leave rows to train on; give less than 100%");
+}
+
+using References = Result<std::vector<storage::Reference>>;
+
+storage::Reference refer(const storage::Object& from, std::string kind, std::string name) {
+  return {std::move(kind), from.project, std::move(name)};
+}
+
+References check_entity(const storage::Object& object) {
+  FALAJ_TRY(decode_entity(object));
+  return std::vector<storage::Reference>{};
+}
+
+References check_source(const storage::Object& object) {
+  FALAJ_TRY(decode_source(object));
+  return std::vector<storage::Reference>{};
+}
+
+References check_feature_view(const storage::Object& object) {
+  const FeatureView view = FALAJ_TRY(decode_feature_view(object));
+  return std::vector<storage::Reference>{refer(object, "Entity", view.entity),
+                                         refer(object, "Source", view.source)};
+}
+
+References check_feature_service(const storage::Object& object) {
+  const FeatureService service = FALAJ_TRY(decode_feature_service(object));
+  std::vector<storage::Reference> out;
+  for (const ServiceView& view : service.views) {
+    out.push_back(refer(object, "FeatureView", view.view));
+  }
+  return out;
+}
+
+References check_training_set(const storage::Object& object) {
+  const TrainingSetSpec spec = FALAJ_TRY(decode_training_set(object));
+  std::vector<storage::Reference> out{refer(object, "FeatureService", spec.service)};
+  if (!spec.spine_view.empty()) out.push_back(refer(object, "FeatureView", spec.spine_view));
+  return out;
+}
+
+}  // namespace
+
+Result<Entity> decode_entity(const storage::Object& object) {
+  Fields fields(object.spec, where(object));
+  Entity entity;
+  entity.name = object.name;
+  std::vector<std::string> names;
+  for (const Value& value : FALAJ_TRY(fields.list("keys"))) {
+    entity.keys.push_back(FALAJ_TRY(decode_key(value, where(object))));
+    names.push_back(entity.keys.back().name);
+  }
+  FALAJ_TRY(fields.finish());
+  if (entity.keys.empty() || entity.keys.size() > 8) {
+    return Error(ErrorId::kMissingField, where(object) +
+                                             ": 'keys' needs one to eight columns, such as "
+                                             "[{name: customer_id, type: int64}]");
+  }
+  FALAJ_TRY(check_distinct(where(object) + " keys", names));
+  return entity;
+}
+
+Result<Source> decode_source(const storage::Object& object) {
+  Fields fields(object.spec, where(object));
+  Source source;
+  source.name = object.name;
+  const std::string format = FALAJ_TRY(fields.choice("format", {"parquet", "csv", "arrow"}));
+  source.format = FALAJ_TRY(table::parse_format(format));
+  source.path = FALAJ_TRY(fields.text("path"));
+  source.event_time = FALAJ_TRY(fields.required_text("event_time"));
+  source.created_time = FALAJ_TRY(fields.text("created_time"));
+  FALAJ_TRY(fields.finish());
+  FALAJ_TRY(check_column(fields.where(), source.event_time));
+  if (!source.created_time.empty()) FALAJ_TRY(check_column(fields.where(), source.created_time));
+  return source;
+}
+
+Result<FeatureView> decode_feature_view(const storage::Object& object) {
+  Fields fields(object.spec, where(object));
+  FeatureView view;
+  view.name = object.name;
+  view.entity = FALAJ_TRY(fields.required_text("entity"));
+  FALAJ_TRY(check_name("Entity", view.entity));
+  view.source = FALAJ_TRY(fields.required_text("source"));
+  FALAJ_TRY(check_name("Source", view.source));
+  view.ttl = FALAJ_TRY(fields.duration("ttl", Duration{}));
+  if (view.ttl < Duration{}) return out_of_range(fields.where() + ": 'ttl' is negative");
+  std::vector<std::string> names;
+  for (const Value& value : FALAJ_TRY(fields.list("features"))) {
+    view.features.push_back(FALAJ_TRY(decode_feature(value, fields.where())));
+    names.push_back(view.features.back().name);
+  }
+  const bool online = FALAJ_TRY(fields.boolean("online", true));
+  view.online = online ? OnlineUse::kOnline : OnlineUse::kOffline;
+  FALAJ_TRY(fields.finish());
+  if (view.features.empty() || view.features.size() > kFeaturesMax) {
+    return Error(ErrorId::kMissingField,
+                 fields.where() + ": 'features' needs one to 4096 of {name, type}");
+  }
+  FALAJ_TRY(check_distinct(fields.where() + " features", names));
+  return view;
+}
+
+Result<FeatureService> decode_feature_service(const storage::Object& object) {
+  Fields fields(object.spec, where(object));
+  FeatureService service;
+  service.name = object.name;
+  std::vector<std::string> names;
+  for (const Value& value : FALAJ_TRY(fields.list("features"))) {
+    service.views.push_back(FALAJ_TRY(decode_service_view(value, fields.where())));
+    names.push_back(service.views.back().view);
+  }
+  FALAJ_TRY(fields.finish());
+  if (service.views.empty() || service.views.size() > kFeaturesMax) {
+    return Error(ErrorId::kMissingField, fields.where() + ": 'features' names no feature view");
+  }
+  FALAJ_TRY(check_distinct(fields.where() + " features", names));
+  return service;
+}
+
+Result<TrainingSetSpec> decode_training_set(const storage::Object& object) {
+  Fields fields(object.spec, where(object));
+  TrainingSetSpec spec;
+  spec.name = object.name;
+  spec.service = FALAJ_TRY(fields.required_text("service"));
+  FALAJ_TRY(check_name("FeatureService", spec.service));
+  const Value spine = FALAJ_TRY(fields.object("spine"));
+  FALAJ_TRY(decode_spine(spine, fields.where(), spec));
+  FALAJ_TRY(decode_known_at(fields, spec));
+  const Value split = FALAJ_TRY(fields.object("split"));
+  FALAJ_TRY(decode_split(split, fields.where(), spec));
+  FALAJ_TRY(fields.finish());
+  return spec;
+}
+
+std::vector<storage::KindInfo> kinds() {
+  using storage::Scope;
+  return {
+      {"Entity", Scope::kProject, "What features are about: its key columns.", check_entity},
+      {"Source", Scope::kProject, "Where rows come from, and which columns tell their times.",
+       check_source},
+      {"FeatureView", Scope::kProject, "Features of one entity from one source, with expectations.",
+       check_feature_view},
+      {"FeatureService", Scope::kProject, "The features that a model takes, in order.",
+       check_feature_service},
+      {"TrainingSet", Scope::kProject,
+       "Labels joined with a service's features as they were known.", check_training_set},
+  };
+}
+
+}  // namespace falaj::features

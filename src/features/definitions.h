@@ -1,0 +1,97 @@
+// features/definitions.h — Entity, Source, FeatureView, FeatureService and TrainingSet as declared.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "storage/objects.h"
+#include "table/io.h"
+#include "table/schema.h"
+
+namespace falaj::features {
+
+// kind: Entity   spec: {keys: [{name: customer_id, type: int64}]}
+struct Entity {
+  std::string name;
+  std::vector<table::Field> keys;  // int64 or string; at least one.
+};
+
+// kind: Source   spec: {format: parquet, path: data/tx/, event_time: at, created_time: loaded_at}
+struct Source {
+  std::string name;
+  table::Format format = table::Format::kParquet;
+  std::string path;  // Read by the client that ingests; the server never opens it.
+  std::string event_time;
+  std::string created_time;  // "" when the source has none.
+};
+
+// expect: {min: 0, max: 1e6, nulls_max: 0.1%}
+struct Expectation {
+  std::optional<double> min;
+  std::optional<double> max;
+  double nulls_max = 1.0;  // Share of an ingest; 0 makes each null row a bad row.
+};
+
+struct Feature {
+  std::string name;
+  table::Type type = table::Type::kFloat64;
+  Expectation expect;
+};
+
+enum class OnlineUse : std::uint8_t { kOffline, kOnline };
+
+// kind: FeatureView   spec: {entity, source, ttl, features: [{name, type, expect}], online: true}
+struct FeatureView {
+  std::string name;
+  std::string entity;
+  std::string source;
+  Duration ttl{};  // 0 = no limit.
+  std::vector<Feature> features;
+  OnlineUse online = OnlineUse::kOnline;
+};
+
+// One view of a service: all its features, or the named ones.
+//   features: [customer_activity, {merchant_profile: [risk_score]}]
+struct ServiceView {
+  std::string view;
+  std::vector<std::string> features;  // Empty: all.
+};
+
+// kind: FeatureService   spec: {features: [...]}: the contract of a model, in this order.
+struct FeatureService {
+  std::string name;
+  std::vector<ServiceView> views;
+};
+
+// kind: TrainingSet
+// spec: {service: fraud_v1,
+//        spine: {view: payment_labels, label: is_fraud, from: 2026-01-01, to: 2026-03-01},
+//        as_known_at: now | <sequence>, split: {by: customer_id, valid: 20%}}
+// The spine's rows are the label view's rows with from ≤ event time < to. Instead of `view`,
+// `spine: {path: labels.parquet, time: at, label: is_fraud}` names a file that is sent with freeze.
+struct TrainingSetSpec {
+  std::string name;
+  std::string service;
+  std::string spine_view;  // Or:
+  std::string spine_path;
+  std::string time_column;  // For a file; a view brings its own.
+  std::string label;
+  Timestamp from = Timestamp::min();
+  Timestamp to = Timestamp::max();
+  std::optional<std::int64_t> as_known_at;  // nullopt: now.
+  std::string split_by;                     // A key column; "" = by time, newest rows are valid.
+  double valid_share = 0.2;
+};
+
+Result<Entity> decode_entity(const storage::Object& object);
+Result<Source> decode_source(const storage::Object& object);
+Result<FeatureView> decode_feature_view(const storage::Object& object);
+Result<FeatureService> decode_feature_service(const storage::Object& object);
+Result<TrainingSetSpec> decode_training_set(const storage::Object& object);
+
+// The kinds this module owns, for the catalog.
+std::vector<storage::KindInfo> kinds();
+
+}  // namespace falaj::features

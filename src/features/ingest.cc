@@ -1,0 +1,355 @@
+#include "features/ingest.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/mutex.h"
+#include "features/internal/quarantine.h"
+#include "features/internal/segment_writer.h"
+#include "features/internal/segments.h"
+#include "features/internal/validation.h"
+#include "features/online.h"
+
+namespace falaj::features {
+
+const storage::Migration kFeaturesMigration{
+    "features-001-segments",
+    "CREATE TABLE feature_commits ("
+    " commit_number INTEGER PRIMARY KEY, project TEXT NOT NULL, view TEXT NOT NULL,"
+    " generation INTEGER NOT NULL, zone TEXT NOT NULL, rows INTEGER NOT NULL,"
+    " newest_event INTEGER NOT NULL, committed_at INTEGER NOT NULL);"
+    "CREATE INDEX feature_commits_by_view ON feature_commits (project, view, commit_number);"
+    "CREATE TABLE feature_segments ("
+    " commit_number INTEGER NOT NULL REFERENCES feature_commits (commit_number),"
+    " position INTEGER NOT NULL, blob TEXT NOT NULL, rows INTEGER NOT NULL,"
+    " event_min INTEGER NOT NULL, event_max INTEGER NOT NULL,"
+    " PRIMARY KEY (commit_number, position));"
+    "CREATE TABLE feature_quarantines ("
+    " id INTEGER PRIMARY KEY, project TEXT NOT NULL, view TEXT NOT NULL, commit_number INTEGER,"
+    " rows INTEGER NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL);"
+    "CREATE TABLE feature_online ("
+    " project TEXT NOT NULL, view TEXT NOT NULL, keys INTEGER NOT NULL,"
+    " PRIMARY KEY (project, view));"
+    "CREATE TABLE training_sets ("
+    " number INTEGER PRIMARY KEY, project TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL,"
+    " inputs TEXT NOT NULL, manifest TEXT NOT NULL, frozen_at INTEGER NOT NULL,"
+    " UNIQUE (project, name, id));"
+    "CREATE INDEX training_sets_by_inputs ON training_sets (project, name, inputs);"};
+
+namespace {
+
+using table::Batch;
+
+// A row's position must fit the lower half of its sequence.
+constexpr std::uint64_t kRowsMax = 0xFFFFFFFFull;
+
+// One file on its way into a view.
+class Intake {
+ public:
+  Intake(storage::BlobStore& blobs, Validation validation, const ViewDefinition& definition)
+      : validation_(std::move(validation)),
+        quarantine_(blobs),
+        writer_(blobs, definition.entity.keys.size(), definition.view.online) {}
+
+  Status read(const IngestFile& file, const std::function<Status()>& may_go_on) {
+    table::ReadOptions options;
+    options.schema = validation_.source_schema();
+    options.on_bad_row = [this](const table::BadRow& row) { quarantine_.add(row); };
+    FALAJ_TRY(table::read_file(file.path, file.format, options,
+                               [&](Batch batch, const std::vector<std::uint64_t>& lines) -> Status {
+                                 FALAJ_TRY(may_go_on());
+                                 FALAJ_TRY(take(std::move(batch), lines));
+                                 if (file.on_progress) file.on_progress(rows_read());
+                                 return {};
+                               }));
+    return writer_.finish();
+  }
+
+  std::uint64_t rows_read() const { return validation_.accepted() + quarantine_.rows(); }
+  const Validation& validation() const { return validation_; }
+  Quarantine& quarantine() { return quarantine_; }
+  SegmentWriter& writer() { return writer_; }
+
+ private:
+  Status take(Batch batch, const std::vector<std::uint64_t>& lines) {
+    Batch good = validation_.accept(std::move(batch), lines,
+                                    [this](const table::BadRow& row) { quarantine_.add(row); });
+    if (validation_.accepted() > kRowsMax) {
+      return Error(Code::kResourceExhausted, "over 2^32 rows in one ingest: split the file");
+    }
+    return writer_.add(std::move(good));
+  }
+
+  Validation validation_;
+  Quarantine quarantine_;
+  SegmentWriter writer_;
+};
+
+telemetry::MetricInfo rows_metric() {
+  return {"falaj_features_rows_total",
+          "Rows of ingests by what became of them.",
+          telemetry::MetricKind::kCounter,
+          {"project", "view", "outcome"}};
+}
+telemetry::MetricInfo seconds_metric() {
+  return {"falaj_features_ingest_seconds",
+          "Time that one ingest took, commit included.",
+          telemetry::MetricKind::kHistogram,
+          {"project", "view"}};
+}
+
+Value texts(const std::vector<BlobId>& ids) {
+  Value out = Value::array();
+  for (const BlobId& id : ids) out.push(id.str());
+  return out;
+}
+
+}  // namespace
+
+Value to_value(const IngestReport& report) {
+  Value out = Value::object();
+  out["view"] = report.view;
+  out["rows_read"] = report.rows_read;
+  out["rows_accepted"] = report.rows_accepted;
+  out["rows_quarantined"] = report.rows_quarantined;
+  out["quarantine"] = report.quarantine.str();
+  out["segments"] = texts(report.segments);
+  out["commit"] = report.commit;
+  out["online_newer"] = report.online_newer;
+  out["online_stale"] = report.online_stale;
+  Value examples = Value::array();
+  for (const QuarantinedRow& row : report.examples) {
+    Value example = Value::object();
+    example["line"] = row.line;
+    example["reason"] = row.reason;
+    examples.push(std::move(example));
+  }
+  out["examples"] = std::move(examples);
+  return out;
+}
+
+struct Ingest::Impl {
+  storage::SqlStore& sql;
+  storage::BlobStore& blobs;
+  Online& online;
+  security::Audit& audit;
+  telemetry::Metrics& metrics;
+  const Clock& clock;
+  Mutex mutex{};
+  std::map<std::string, std::unique_ptr<Mutex>> turns FALAJ_GUARDED_BY(mutex){};
+
+  // Ingests of one view take turns, so that their commits and their rows online have one order.
+  Mutex& turn_of(const std::string& project, const std::string& view) {
+    const MutexLock lock(mutex);
+    std::unique_ptr<Mutex>& turn = turns[project + "/" + view];
+    if (turn == nullptr) turn = std::make_unique<Mutex>();
+    return *turn;
+  }
+
+  Result<ViewDefinition> definition(const std::string& project, const std::string& view) {
+    ViewDefinition out;
+    FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+      out = FALAJ_TRY(load_view(tx, project, view));
+      return {};
+    }));
+    return out;
+  }
+
+  Status record_quarantine(storage::SqlTransaction& tx, const ViewDefinition& definition,
+                           const IngestReport& report, storage::SqlValue commit) {
+    if (report.rows_quarantined == 0) return {};
+    FALAJ_TRY(
+        tx.execute("INSERT INTO feature_quarantines (project, view, commit_number, rows, "
+                   "blob, at) VALUES (?, ?, ?, ?, ?, ?)",
+                   {definition.project, definition.view.name, std::move(commit),
+                    static_cast<std::int64_t>(report.rows_quarantined), report.quarantine.str(),
+                    clock.now().nanos}));
+    return {};
+  }
+
+  Status insert_segments(storage::SqlTransaction& tx, std::uint64_t commit,
+                         const std::vector<Segment>& segments) {
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const Segment& segment = segments[i];
+      FALAJ_TRY(tx.execute("INSERT INTO feature_segments VALUES (?, ?, ?, ?, ?, ?)",
+                           {static_cast<std::int64_t>(commit), static_cast<std::int64_t>(i),
+                            segment.blob.str(), static_cast<std::int64_t>(segment.rows),
+                            segment.event_min.nanos, segment.event_max.nanos}));
+    }
+    return {};
+  }
+
+  Status audit_ingest(storage::SqlTransaction& tx, const security::RequestContext& context,
+                      const ViewDefinition& definition, const IngestReport& report) {
+    Value detail = Value::object();
+    detail["rows"] = report.rows_accepted;
+    detail["quarantined"] = report.rows_quarantined;
+    detail["quarantine"] = report.quarantine.str();
+    detail["commit"] = report.commit;
+    detail["segments"] = texts(report.segments);
+    detail["zone"] = context.zone.name();
+    FALAJ_TRY(audit.append(
+        tx, context,
+        {report.rows_accepted > 0 ? "features.ingest" : "features.reject",
+         "FeatureView/" + definition.project + "/" + definition.view.name, std::move(detail)}));
+    return {};
+  }
+
+  // The one moment at which the rows begin to exist.
+  Status commit(const security::RequestContext& context, const ViewDefinition& definition,
+                const std::vector<Segment>& segments, IngestReport& report) {
+    return sql.write([&](storage::SqlTransaction& tx) -> Status {
+      const ViewDefinition current =
+          FALAJ_TRY(load_view(tx, definition.project, definition.view.name));
+      if (current.generation != definition.generation) {
+        return Error(Code::kConflict, "FeatureView " + definition.view.name +
+                                          " was changed during the ingest: send the file again");
+      }
+      const storage::SqlRows last =
+          FALAJ_TRY(tx.query("SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits"));
+      report.commit = static_cast<std::uint64_t>(last.at(0).integer(0)) + 1;
+      Timestamp newest = Timestamp::min();
+      for (const Segment& segment : segments) newest = std::max(newest, segment.event_max);
+      const auto number = static_cast<std::int64_t>(report.commit);
+      FALAJ_TRY(tx.execute("INSERT INTO feature_commits VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                           {number, definition.project, definition.view.name, definition.generation,
+                            context.zone.name(), static_cast<std::int64_t>(report.rows_accepted),
+                            newest.nanos, clock.now().nanos}));
+      FALAJ_TRY(insert_segments(tx, report.commit, segments));
+      FALAJ_TRY(record_quarantine(tx, definition, report, number));
+      return audit_ingest(tx, context, definition, report);
+    });
+  }
+
+  Error all_rejected(const security::RequestContext& context, const ViewDefinition& definition,
+                     const IngestReport& report) {
+    if (report.rows_read == 0) {
+      return Error(ErrorId::kAllRowsRejected,
+                   "the file for FeatureView " + definition.view.name + " has no row");
+    }
+    const Status kept = sql.write([&](storage::SqlTransaction& tx) -> Status {
+      FALAJ_TRY(record_quarantine(tx, definition, report, nullptr));
+      return audit_ingest(tx, context, definition, report);
+    });
+    if (!kept.ok()) return kept.error();
+    return Error(ErrorId::kAllRowsRejected,
+                 "all " + std::to_string(report.rows_read) + " rows for FeatureView " +
+                     definition.view.name + " were refused; line " +
+                     std::to_string(report.examples.at(0).line) + ": " +
+                     report.examples.at(0).reason + ". All of them are in quarantine " +
+                     report.quarantine.str());
+  }
+
+  Status publish(const ViewDefinition& definition, Intake& intake, IngestReport& report) {
+    if (definition.view.online == OnlineUse::kOffline) return {};
+    const Result<Online::Published> published =
+        online.publish(ProjectName(definition.project), definition.view, definition.entity,
+                       intake.writer().newest(), report.commit);
+    if (!published.ok()) {
+      return published.error().within("commit " + std::to_string(report.commit) +
+                                      " is kept, but is not online yet; the next ingest or "
+                                      "start brings it online");
+    }
+    report.online_newer = published->newer;
+    report.online_stale = published->stale;
+    return {};
+  }
+
+  void count(const ViewDefinition& definition, const IngestReport& report) {
+    const auto add = [&](const char* outcome, std::uint64_t rows) {
+      metrics.counter(rows_metric(), {definition.project, definition.view.name, outcome}).add(rows);
+    };
+    add("accepted", report.rows_accepted);
+    add("quarantined", report.rows_quarantined);
+    add("online_newer", report.online_newer);
+    add("online_stale", report.online_stale);
+  }
+
+  Result<IngestReport> append(const security::RequestContext& context,
+                              const ViewDefinition& definition, const IngestFile& file) {
+    Intake intake(blobs, FALAJ_TRY(Validation::create(definition)), definition);
+    FALAJ_TRY(intake.read(file, [&]() -> Status {
+      if (clock.now() <= context.deadline) return {};
+      return Error(Code::kDeadlineExceeded, "the ingest took longer than the caller waits");
+    }));
+    IngestReport report;
+    report.view = definition.view.name;
+    report.rows_read = intake.rows_read();
+    report.rows_accepted = intake.validation().accepted();
+    report.rows_quarantined = intake.quarantine().rows();
+    report.examples = intake.quarantine().examples();
+    if (report.rows_accepted > 0) FALAJ_TRY(intake.validation().check_null_shares());
+    report.quarantine = FALAJ_TRY(intake.quarantine().finish());
+    if (report.rows_accepted == 0) {
+      count(definition, report);
+      return all_rejected(context, definition, report);
+    }
+    const std::vector<Segment> segments = FALAJ_TRY(intake.writer().adopt());
+    for (const Segment& segment : segments) report.segments.push_back(segment.blob);
+    FALAJ_TRY(commit(context, definition, segments, report));
+    FALAJ_TRY(publish(definition, intake, report));
+    count(definition, report);
+    return report;
+  }
+};
+
+Ingest::Ingest(storage::SqlStore& sql, storage::BlobStore& blobs, Online& online,
+               security::Audit& audit, telemetry::Metrics& metrics, const Clock& clock)
+    : impl_(new Impl{sql, blobs, online, audit, metrics, clock}) {}
+
+Ingest::~Ingest() = default;
+
+Result<IngestReport> Ingest::append(const security::RequestContext& context,
+                                    const std::string& view, const IngestFile& file) {
+  if (!context.zone.labelled()) {
+    return Error(Code::kPermissionDenied, "project " + context.project.str() +
+                                              " has no zone: declare where its data may be "
+                                              "(Project spec: {zone: …}) before ingesting");
+  }
+  const MutexLock lock(impl_->turn_of(context.project.str(), view));
+  const std::int64_t began = monotonic_nanos();
+  const ViewDefinition definition = FALAJ_TRY(impl_->definition(context.project.str(), view));
+  Result<IngestReport> report = impl_->append(context, definition, file);
+  impl_->metrics.histogram(seconds_metric(), {definition.project, view})
+      .observe_nanos(monotonic_nanos() - began);
+  if (!report.ok()) return report.error().within("ingest " + view);
+  return report;
+}
+
+Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const ProjectName& project) {
+  std::vector<ViewStats> out;
+  FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+    for (const storage::Object& object :
+         FALAJ_TRY(storage::list_objects(tx, "FeatureView", project.str()))) {
+      const storage::SqlParams of_view{object.project, object.name};
+      ViewStats stats;
+      stats.view = object.name;
+      const auto commits =
+          FALAJ_TRY(tx.query("SELECT COALESCE(SUM(rows), 0), COALESCE(MAX(newest_event), 0) FROM "
+                             "feature_commits WHERE project = ? AND view = ?",
+                             of_view));
+      const auto segments =
+          FALAJ_TRY(tx.query("SELECT COUNT(*) FROM feature_segments JOIN feature_commits USING "
+                             "(commit_number) WHERE project = ? AND view = ?",
+                             of_view));
+      const auto refused = FALAJ_TRY(
+          tx.query("SELECT COALESCE(SUM(rows), 0) FROM feature_quarantines WHERE project = ? AND "
+                   "view = ?",
+                   of_view));
+      const auto online = FALAJ_TRY(tx.query(
+          "SELECT COALESCE(SUM(keys), 0) FROM feature_online WHERE project = ? AND view = ?",
+          of_view));
+      stats.rows = static_cast<std::uint64_t>(commits.at(0).integer(0));
+      stats.newest_event = Timestamp{commits.at(0).integer(1)};
+      stats.segments = static_cast<std::uint64_t>(segments.at(0).integer(0));
+      stats.quarantined = static_cast<std::uint64_t>(refused.at(0).integer(0));
+      stats.keys_online = static_cast<std::uint64_t>(online.at(0).integer(0));
+      out.push_back(std::move(stats));
+    }
+    return {};
+  }));
+  return out;
+}
+
+}  // namespace falaj::features

@@ -1,0 +1,82 @@
+// features/ingest.h — files in, validated rows out: none is silently dropped.
+//
+// A file becomes one or more immutable segments (Parquet blobs sorted by key, event time,
+// sequence), a commit record in the metadata store with its audit entry, and the newest row per key
+// online. Rows that break the schema or an expectation are counted, reported with line and reason,
+// and kept in a quarantine file (CSV: line, reason, raw). All rows of one call become visible
+// together.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "features/definitions.h"
+#include "security/audit.h"
+#include "security/context.h"
+#include "storage/blob.h"
+#include "storage/kv.h"
+#include "storage/sql.h"
+#include "telemetry/metrics.h"
+
+namespace falaj::features {
+
+extern const storage::Migration kFeaturesMigration;
+
+struct QuarantinedRow {
+  std::uint64_t line = 0;
+  std::string reason;
+};
+
+struct IngestReport {
+  std::string view;
+  std::uint64_t rows_read = 0;
+  std::uint64_t rows_accepted = 0;
+  std::uint64_t rows_quarantined = 0;
+  std::vector<QuarantinedRow> examples;  // The first 20.
+  BlobId quarantine;                     // Empty when nothing was quarantined.
+  std::vector<BlobId> segments;
+  std::uint64_t commit = 0;  // Arrival number of this ingest: the knowledge cut-off that sees it.
+  std::uint64_t online_newer = 0;  // Rows that replaced an older one online.
+  std::uint64_t online_stale = 0;  // Rows older than what online already had.
+};
+Value to_value(const IngestReport& report);
+
+struct IngestFile {
+  std::string path;
+  table::Format format = table::Format::kParquet;
+  std::function<void(std::uint64_t rows_read)> on_progress;  // May be empty.
+};
+
+class Online;
+
+// Thread-safe; ingests of one view take turns.
+class Ingest {
+ public:
+  Ingest(storage::SqlStore& sql, storage::BlobStore& blobs, Online& online, security::Audit& audit,
+         telemetry::Metrics& metrics, const Clock& clock);
+  ~Ingest();
+
+  // FJ-2001 unknown view; FJ-3001 unreadable file; FJ-3002 a needed column is missing or of another
+  // type; FJ-3003 when no row was accepted (the quarantine is kept, its id is in the message).
+  // FJ-3002 too when a feature's share of nulls is over its nulls_max: nothing is committed.
+  Result<IngestReport> append(const security::RequestContext& context, const std::string& view,
+                              const IngestFile& file);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct ViewStats {
+  std::string view;
+  std::uint64_t rows = 0;
+  std::uint64_t quarantined = 0;
+  std::uint64_t segments = 0;
+  std::uint64_t keys_online = 0;
+  Timestamp newest_event{};
+};
+Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const ProjectName& project);
+
+}  // namespace falaj::features

@@ -1,0 +1,195 @@
+#include "features/ingest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "features/testing/feature_world.h"
+
+namespace falaj::features {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Ingest, accepts_good_rows_and_quarantines_each_bad_one_with_its_line) {
+  FeatureWorld world;
+  world.apply_activity();
+  const auto report = world.append("activity",
+                                   "customer_id,at,loaded_at,amount,city\n"
+                                   "1,2026-01-01,2026-01-02,10.5,Dubai\n"
+                                   "2,2026-01-01,2026-01-02,oops,Dubai\n"
+                                   ",2026-01-01,2026-01-02,1,Dubai\n"
+                                   "3,,2026-01-02,1,Dubai\n"
+                                   "4,2026-01-01,2026-01-02,-1,\"a \"\"b\"\"\"\n"
+                                   "5,2026-01-01,,,\n");
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->rows_read, 6u);
+  EXPECT_EQ(report->rows_accepted, 2u);
+  EXPECT_EQ(report->rows_quarantined, 4u);
+  EXPECT_EQ(report->commit, 1u);
+  EXPECT_EQ(report->online_newer, 2u);
+  ASSERT_EQ(report->examples.size(), 4u);
+  std::map<std::uint64_t, std::string> reasons;
+  for (const QuarantinedRow& row : report->examples) reasons[row.line] = row.reason;
+  EXPECT_THAT(reasons[3], HasSubstr("\"amount\": \"oops\" is not a valid float64"));
+  EXPECT_THAT(reasons[4], HasSubstr("\"customer_id\" is empty, but it is part of the key"));
+  EXPECT_THAT(reasons[5], HasSubstr("\"at\" is empty"));
+  EXPECT_THAT(reasons[6], HasSubstr("\"amount\" is -1, below the least expected, 0"));
+  const std::string file = world.blobs->get(report->quarantine).value();
+  EXPECT_THAT(file, testing::StartsWith("line,reason,raw\n"));
+  EXPECT_THAT(file, HasSubstr("\"2,2026-01-01,2026-01-02,oops,Dubai\""));
+  EXPECT_THAT(file, HasSubstr("-1,a \"\"b\"\""));
+}
+
+TEST(Ingest, segments_are_sorted_and_the_same_file_gives_the_same_bytes) {
+  FeatureWorld world;
+  world.apply_activity();
+  const char* csv =
+      "customer_id,at,loaded_at,amount,city\n"
+      "2,2026-01-03,,1,a\n-7,2026-01-03,,2,b\n2,2026-01-01,,3,c\n2,2026-01-03,,4,d\n";
+  const auto first = world.append("activity", csv);
+  const auto second = world.append("activity", csv);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->segments, second->segments);
+  EXPECT_EQ(second->commit, 2u);
+  const std::string path = world.blobs->path(first->segments.at(0)).value();
+  const auto rows = table::read_all(path, table::Format::kParquet);
+  ASSERT_TRUE(rows.ok());
+  EXPECT_EQ(rows->find("customer_id")->ints(), (std::vector<std::int64_t>{-7, 2, 2, 2}));
+  EXPECT_EQ(rows->find("amount")->doubles(), (std::vector<double>{2, 3, 1, 4}));
+  EXPECT_EQ(rows->find("__row")->ints(), (std::vector<std::int64_t>{1, 2, 0, 3}));
+}
+
+TEST(Ingest, when_no_row_is_accepted_the_quarantine_is_kept_and_nothing_is_committed) {
+  FeatureWorld world;
+  world.apply_activity();
+  const auto report =
+      world.append("activity", "customer_id,at,loaded_at,amount,city\nx,2026-01-01,,1,a\n");
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().id, ErrorId::kAllRowsRejected);
+  const auto stats = view_stats(*world.sql, world.context.project);
+  ASSERT_TRUE(stats.ok());
+  EXPECT_EQ(stats->at(0).rows, 0u);
+  EXPECT_EQ(stats->at(0).quarantined, 1u);
+  // The message ends in the id under which it can be fetched.
+  const std::string id = report.error().message.substr(report.error().message.size() - 64);
+  EXPECT_TRUE(world.blobs->get(BlobId(id)).ok());
+  EXPECT_EQ(world.audit.head()->sequence, 1);
+}
+
+TEST(Ingest, an_empty_file_is_refused) {
+  FeatureWorld world;
+  world.apply_activity();
+  const auto report = world.append("activity", "customer_id,at,loaded_at,amount,city\n");
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().id, ErrorId::kAllRowsRejected);
+}
+
+TEST(Ingest, too_many_nulls_commit_nothing) {
+  FeatureWorld world;
+  world.apply_activity();
+  world.apply("FeatureView", "activity",
+              R"({"entity":"customer","source":"tx","features":[)"
+              R"({"name":"amount","type":"float64","expect":{"nulls_max":"50%"}}]})");
+  const auto half = world.append("activity",
+                                 "customer_id,at,loaded_at,amount\n1,2026-01-01,,\n"
+                                 "2,2026-01-01,,1\n");
+  EXPECT_TRUE(half.ok());
+  const auto most = world.append("activity",
+                                 "customer_id,at,loaded_at,amount\n1,2026-01-01,,\n"
+                                 "2,2026-01-01,,nan\n3,2026-01-01,,1\n");
+  ASSERT_FALSE(most.ok());
+  EXPECT_EQ(most.error().id, ErrorId::kSchemaMismatch);
+  EXPECT_THAT(most.error().message, HasSubstr("2 of 3"));
+  EXPECT_EQ(view_stats(*world.sql, world.context.project)->at(0).rows, 2u);
+}
+
+TEST(Ingest, nulls_max_of_zero_quarantines_the_row) {
+  FeatureWorld world;
+  world.apply_activity();
+  world.apply("FeatureView", "activity",
+              R"({"entity":"customer","source":"tx","features":[)"
+              R"({"name":"amount","type":"float64","expect":{"nulls_max":"0%"}}]})");
+  const auto report = world.append("activity",
+                                   "customer_id,at,loaded_at,amount\n1,2026-01-01,,\n"
+                                   "2,2026-01-01,,1\n");
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->rows_quarantined, 1u);
+}
+
+TEST(Ingest, unknown_view_missing_column_and_unreadable_file_have_their_codes) {
+  FeatureWorld world;
+  world.apply_activity();
+  EXPECT_EQ(world.append("activty", "a\n1\n").error().id, ErrorId::kObjectNotFound);
+  const auto missing = world.append("activity", "customer_id,at,amount,city\n1,2026-01-01,1,a\n");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().id, ErrorId::kSchemaMismatch);
+  EXPECT_THAT(missing.error().message, HasSubstr("loaded_at"));
+  const std::string path = world.folder.write("broken.parquet", "PAR1 nonsense PAR1");
+  const auto broken =
+      world.ingest->append(world.context, "activity", {path, table::Format::kParquet, {}});
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().id, ErrorId::kMalformedTable);
+}
+
+TEST(Ingest, a_project_without_a_zone_may_not_store) {
+  FeatureWorld world;
+  world.apply_activity();
+  world.context.zone = Zone();
+  const auto report =
+      world.append("activity", "customer_id,at,loaded_at,amount,city\n1,2026-01-01,,1,a\n");
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, Code::kPermissionDenied);
+}
+
+TEST(Ingest, a_passed_deadline_stops_it_before_anything_is_committed) {
+  FeatureWorld world;
+  world.apply_activity();
+  world.context.deadline = world.clock.now() - Duration::seconds(1);
+  const auto report =
+      world.append("activity", "customer_id,at,loaded_at,amount,city\n1,2026-01-01,,1,a\n");
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, Code::kDeadlineExceeded);
+  EXPECT_EQ(view_stats(*world.sql, world.context.project)->at(0).rows, 0u);
+}
+
+TEST(Ingest, leaves_one_audit_entry_with_the_hashes_and_counts_rows) {
+  FeatureWorld world;
+  world.apply_activity();
+  const auto report =
+      world.append("activity", "customer_id,at,loaded_at,amount,city\n1,2026-01-01,,1,a\n");
+  ASSERT_TRUE(report.ok());
+  const auto entry = world.audit.get(1);
+  ASSERT_TRUE(entry.ok());
+  EXPECT_EQ(entry->action, "features.ingest");
+  EXPECT_EQ(entry->object, "FeatureView/pay/activity");
+  EXPECT_EQ(entry->detail["segments"].as_array().at(0).as_string(), report->segments.at(0).str());
+  EXPECT_THAT(world.metrics.exposition(),
+              HasSubstr("falaj_features_rows_total{project=\"pay\",view=\"activity\","
+                        "outcome=\"accepted\"} 1"));
+  EXPECT_EQ(to_value(*report)["rows_accepted"].as_int(), 1);
+}
+
+TEST(Ingest, stats_add_up_over_ingests) {
+  FeatureWorld world;
+  world.apply_activity();
+  ASSERT_TRUE(world
+                  .append("activity",
+                          "customer_id,at,loaded_at,amount,city\n1,2026-01-01,,1,a\n"
+                          "2,2026-01-02,,-1,a\n")
+                  .ok());
+  ASSERT_TRUE(world
+                  .append("activity",
+                          "customer_id,at,loaded_at,amount,city\n1,2026-02-01,,1,a\n"
+                          "9,2026-01-02,,1,a\n")
+                  .ok());
+  const auto stats = view_stats(*world.sql, world.context.project);
+  ASSERT_TRUE(stats.ok());
+  EXPECT_EQ(stats->at(0).rows, 3u);
+  EXPECT_EQ(stats->at(0).quarantined, 1u);
+  EXPECT_EQ(stats->at(0).segments, 2u);
+  EXPECT_EQ(stats->at(0).keys_online, 2u);
+  EXPECT_EQ(to_rfc3339(stats->at(0).newest_event), "2026-02-01T00:00:00Z");
+}
+
+}  // namespace
+}  // namespace falaj::features

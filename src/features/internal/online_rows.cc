@@ -1,0 +1,204 @@
+#include "features/internal/online_rows.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/json.h"
+
+namespace falaj::features {
+namespace {
+
+using table::Type;
+
+constexpr char kVersion = 1;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+std::string schema_key(std::uint64_t id) { return "s/" + encode_number(id); }
+
+std::string fields_json(const std::vector<table::Field>& fields) {
+  Value list = Value::array();
+  for (const table::Field& field : fields) {
+    Value one = Value::object();
+    one["name"] = field.name;
+    one["type"] = table::type_name(field.type);
+    list.push(std::move(one));
+  }
+  return to_json(list);
+}
+
+void append_number(std::string& out, std::uint64_t number) {
+  char bytes[8];
+  std::memcpy(bytes, &number, 8);
+  out.append(bytes, 8);
+}
+
+// Takes bytes off the front; false when there are too few.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view bytes) : left_(bytes) {}
+  bool number(std::uint64_t& out) {
+    if (left_.size() < 8) return false;
+    std::memcpy(&out, left_.data(), 8);
+    left_.remove_prefix(8);
+    return true;
+  }
+  bool bytes(std::size_t count, std::string_view& out) {
+    if (left_.size() < count) return false;
+    out = left_.substr(0, count);
+    left_.remove_prefix(count);
+    return true;
+  }
+  bool done() const { return left_.empty(); }
+
+ private:
+  std::string_view left_;
+};
+
+std::uint64_t word_of(const table::Column& column, std::size_t row) {
+  switch (column.type()) {
+    case Type::kInt64:
+    case Type::kTimestamp:
+      return static_cast<std::uint64_t>(column.ints()[row]);
+    case Type::kFloat64:
+      return std::bit_cast<std::uint64_t>(column.doubles()[row]);
+    case Type::kBool:
+      return column.bools()[row];
+    case Type::kString:
+      break;
+  }
+  return 0;
+}
+
+double number_of(Type type, std::uint64_t word) {
+  switch (type) {
+    case Type::kInt64:
+      return static_cast<double>(static_cast<std::int64_t>(word));
+    case Type::kTimestamp:
+      return static_cast<double>(static_cast<std::int64_t>(word)) * 1e-9;
+    case Type::kFloat64:
+      return std::bit_cast<double>(word);
+    case Type::kBool:
+      return word != 0 ? 1.0 : 0.0;
+    case Type::kString:
+      break;
+  }
+  return kNan;
+}
+
+Error broken(std::string_view what) {
+  return Error(Code::kDataLoss, "online store: " + std::string(what) +
+                                    ": remove the online folder and start again; it is rebuilt "
+                                    "from the segments");
+}
+
+}  // namespace
+
+std::string row_prefix(const std::string& project, const std::string& view) {
+  return "r/" + project + '\0' + view + '\0';
+}
+
+std::string watermark_key(const std::string& project, const std::string& view) {
+  return "w/" + project + '\0' + view;
+}
+
+std::string encode_number(std::uint64_t number) {
+  std::string out;
+  append_number(out, number);
+  return out;
+}
+
+std::uint64_t decode_number(std::string_view bytes) {
+  std::uint64_t number = 0;
+  if (bytes.size() == 8) std::memcpy(&number, bytes.data(), 8);
+  return number;
+}
+
+RowPacker::RowPacker(std::vector<table::Field> fields)
+    : fields_(std::move(fields)), id_(hash64(fields_json(fields_))) {}
+
+storage::KvWrite RowPacker::schema_record() const {
+  return {schema_key(id_), fields_json(fields_)};
+}
+
+std::string RowPacker::pack(std::int64_t event, std::int64_t created, std::uint64_t sequence,
+                            std::span<const table::Column> columns, std::size_t row) const {
+  std::string out(1, kVersion);
+  append_number(out, id_);
+  append_number(out, static_cast<std::uint64_t>(event));
+  append_number(out, static_cast<std::uint64_t>(created));
+  append_number(out, sequence);
+  std::string nulls((columns.size() + 7) / 8, '\0');
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].is_null(row)) nulls[i / 8] = static_cast<char>(nulls[i / 8] | (1 << (i % 8)));
+  }
+  out += nulls;
+  for (const table::Column& column : columns) {
+    if (column.is_null(row)) continue;
+    if (column.type() != Type::kString) {
+      append_number(out, word_of(column, row));
+      continue;
+    }
+    const std::string_view text = column.strings()[row];
+    append_number(out, text.size());
+    out.append(text);
+  }
+  return out;
+}
+
+Result<const RowUnpacker::Layout*> RowUnpacker::layout_of(std::uint64_t id) {
+  const auto known = layouts_.find(id);
+  if (known != layouts_.end()) return &known->second;
+  const std::optional<std::string> json = FALAJ_TRY(kv_.get(schema_key(id)));
+  if (!json) return broken("the layout of a row is not recorded");
+  const Value list = FALAJ_TRY(parse_json(*json));
+  if (!list.is_array()) return broken("a layout is not a list");
+  Layout layout;
+  for (const Value& one : list.as_array()) {
+    const table::Type type = FALAJ_TRY(table::parse_type(one.text("type")));
+    layout.fields.push_back({one.text("name"), type});
+    std::size_t place = 0;
+    while (place < wanted_.size() && wanted_[place].name != layout.fields.back().name) ++place;
+    layout.place.push_back(place);
+  }
+  return &layouts_.emplace(id, std::move(layout)).first->second;
+}
+
+Status RowUnpacker::unpack(std::string_view bytes, RowWords& out) {
+  Cursor cursor(bytes);
+  std::string_view version;
+  std::uint64_t id = 0;
+  std::uint64_t event = 0;
+  std::uint64_t created = 0;
+  std::uint64_t sequence = 0;
+  if (!cursor.bytes(1, version) || version[0] != kVersion || !cursor.number(id) ||
+      !cursor.number(event) || !cursor.number(created) || !cursor.number(sequence)) {
+    return broken("a row is damaged");
+  }
+  const Layout* layout = FALAJ_TRY(layout_of(id));
+  std::string_view nulls;
+  if (!cursor.bytes((layout->fields.size() + 7) / 8, nulls)) return broken("a row is damaged");
+  out.set_version(static_cast<std::int64_t>(event), static_cast<std::int64_t>(created), sequence);
+  // Null until the row says otherwise: a field that it does not have stays null.
+  std::vector<bool> present(wanted_.size(), false);
+  for (std::size_t i = 0; i < layout->fields.size(); ++i) {
+    if ((static_cast<unsigned char>(nulls[i / 8]) >> (i % 8) & 1) != 0) continue;
+    const Type type = layout->fields[i].type;
+    std::uint64_t word = 0;
+    std::string_view text;
+    if (!cursor.number(word)) return broken("a row is damaged");
+    if (type == Type::kString && !cursor.bytes(word, text)) return broken("a row is damaged");
+    const std::size_t place = layout->place[i];
+    if (place == wanted_.size()) continue;
+    present[place] = true;
+    out.set_number(place, number_of(type, word));
+  }
+  if (!cursor.done()) return broken("a row is damaged");
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    if (!present[i]) out.set_null(i);
+  }
+  return {};
+}
+
+}  // namespace falaj::features

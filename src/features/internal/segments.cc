@@ -1,0 +1,221 @@
+#include "features/internal/segments.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "base/decode.h"
+#include "features/key.h"
+#include "storage/objects.h"
+#include "table/io.h"
+
+namespace falaj::features {
+namespace {
+
+using table::Batch;
+using table::Column;
+using table::Type;
+
+// Where the columns that Falaj adds stand, behind the keys.
+struct Times {
+  const std::vector<std::int64_t>& event;
+  const Column& created;
+  const std::vector<std::int64_t>& row;
+};
+
+Times times_of(const Batch& rows, std::size_t keys) {
+  return {rows.columns[keys].ints(), rows.columns[keys + 1], rows.columns[keys + 2].ints()};
+}
+
+std::int64_t created_at(const Column& created, std::size_t row) {
+  return created.is_null(row) ? std::numeric_limits<std::int64_t>::min() : created.ints()[row];
+}
+
+struct SortRow {
+  std::uint64_t key;  // The whole key of a single integer, else 0 and the bytes decide.
+  std::int64_t event;
+  std::uint32_t row;
+};
+
+bool single_int(const Batch& rows, std::size_t keys) {
+  return keys == 1 && rows.columns[0].type() == Type::kInt64;
+}
+
+std::vector<std::string> encoded_keys(const Batch& rows, std::size_t keys) {
+  std::vector<const Column*> columns;
+  for (std::size_t i = 0; i < keys; ++i) columns.push_back(&rows.columns[i]);
+  std::vector<std::string> out(rows.rows());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = key_of_row(columns, i);
+  return out;
+}
+
+bool same_key(const Batch& rows, std::size_t keys, std::size_t a, std::size_t b) {
+  for (std::size_t i = 0; i < keys; ++i) {
+    const Column& column = rows.columns[i];
+    const bool equal = column.type() == Type::kString ? column.strings()[a] == column.strings()[b]
+                                                      : column.ints()[a] == column.ints()[b];
+    if (!equal) return false;
+  }
+  return true;
+}
+
+std::vector<std::uint32_t> segment_order(const Batch& rows, std::size_t keys) {
+  const bool by_int = single_int(rows, keys);
+  const std::vector<std::string> texts =
+      by_int ? std::vector<std::string>() : encoded_keys(rows, keys);
+  const Times times = times_of(rows, keys);
+  std::vector<SortRow> order(rows.rows());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    // Turning the sign bit makes negative keys smaller than positive ones.
+    const std::uint64_t key =
+        by_int ? static_cast<std::uint64_t>(rows.columns[0].ints()[i]) ^ (1ULL << 63) : 0;
+    order[i] = {key, times.event[i], static_cast<std::uint32_t>(i)};
+  }
+  const auto later = [&times](const SortRow& a, const SortRow& b) {
+    const std::int64_t created_a = created_at(times.created, a.row);
+    const std::int64_t created_b = created_at(times.created, b.row);
+    if (created_a != created_b) return created_a < created_b;
+    return times.row[a.row] < times.row[b.row];
+  };
+  if (by_int) {
+    std::sort(order.begin(), order.end(), [&later](const SortRow& a, const SortRow& b) {
+      if (a.key != b.key) return a.key < b.key;
+      return a.event != b.event ? a.event < b.event : later(a, b);
+    });
+  } else {
+    std::sort(order.begin(), order.end(), [&](const SortRow& a, const SortRow& b) {
+      if (const int text = texts[a.row].compare(texts[b.row]); text != 0) return text < 0;
+      return a.event != b.event ? a.event < b.event : later(a, b);
+    });
+  }
+  std::vector<std::uint32_t> out(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) out[i] = order[i].row;
+  return out;
+}
+
+Error corrupt(const Segment& segment, std::string_view why) {
+  return Error(ErrorId::kSegmentCorrupt, "segment " + segment.blob.str() + " of commit " +
+                                             std::to_string(segment.commit) + ": " +
+                                             std::string(why));
+}
+
+bool is_feature(const table::Field& field, const table::Schema& schema) {
+  const auto row = schema.find(kRowColumn);
+  return row && *schema.find(field.name) > *row;
+}
+
+}  // namespace
+
+Result<ViewDefinition> load_view(storage::SqlTransaction& tx, const std::string& project,
+                                 const std::string& view) {
+  const storage::Object object = FALAJ_TRY(storage::get_object(tx, "FeatureView", project, view));
+  ViewDefinition out;
+  out.project = project;
+  out.generation = object.generation;
+  out.view = FALAJ_TRY(decode_feature_view(object));
+  out.entity = FALAJ_TRY(
+      decode_entity(FALAJ_TRY(storage::get_object(tx, "Entity", project, out.view.entity))));
+  out.source = FALAJ_TRY(
+      decode_source(FALAJ_TRY(storage::get_object(tx, "Source", project, out.view.source))));
+  return out;
+}
+
+Result<std::vector<table::Field>> selected_features(const FeatureView& view,
+                                                    const ServiceView& wanted) {
+  std::vector<table::Field> all;
+  std::vector<std::string> names;
+  for (const Feature& feature : view.features) {
+    all.push_back({feature.name, feature.type});
+    names.push_back(feature.name);
+  }
+  if (wanted.features.empty()) return all;
+  std::vector<table::Field> out;
+  for (const std::string& name : wanted.features) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      const std::string near = nearest_name(name, names);
+      return Error(ErrorId::kReferenceMissing,
+                   "FeatureView " + view.name + " has no feature \"" + name + "\"" +
+                       (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+    }
+    out.push_back(all[static_cast<std::size_t>(found - names.begin())]);
+  }
+  return out;
+}
+
+table::Schema segment_schema(const FeatureView& view, const Entity& entity) {
+  table::Schema schema;
+  schema.fields = entity.keys;
+  schema.fields.push_back({std::string(kEventColumn), Type::kTimestamp});
+  schema.fields.push_back({std::string(kCreatedColumn), Type::kTimestamp});
+  schema.fields.push_back({std::string(kRowColumn), Type::kInt64});
+  for (const Feature& feature : view.features)
+    schema.fields.push_back({feature.name, feature.type});
+  return schema;
+}
+
+Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const std::string& project,
+                                           const std::string& view, std::uint64_t after,
+                                           std::uint64_t up_to) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const storage::SqlRows rows = FALAJ_TRY(tx.query(
+      "SELECT s.commit_number, s.blob, s.rows, s.event_min, s.event_max, c.zone "
+      "FROM feature_segments s JOIN feature_commits c USING (commit_number) "
+      "WHERE c.project = ? AND c.view = ? AND c.commit_number > ? AND c.commit_number <= ? "
+      "ORDER BY s.commit_number, s.position",
+      {project, view, static_cast<std::int64_t>(std::min(after, kMost)),
+       static_cast<std::int64_t>(std::min(up_to, kMost))}));
+  std::vector<Segment> out;
+  for (const storage::SqlRow& row : rows) {
+    out.push_back({static_cast<std::uint64_t>(row.integer(0)), BlobId(row.text(1)),
+                   static_cast<std::uint64_t>(row.integer(2)), Timestamp{row.integer(3)},
+                   Timestamp{row.integer(4)}, Zone(row.text(5))});
+  }
+  return out;
+}
+
+Batch sorted_rows(Batch rows, std::size_t keys) {
+  const std::vector<std::uint32_t> order = segment_order(rows, keys);
+  if (std::is_sorted(order.begin(), order.end())) return rows;
+  return rows.take(order);
+}
+
+Batch newest_rows(const Batch& sorted, std::size_t keys) {
+  std::vector<std::uint32_t> last;
+  for (std::size_t i = 0; i < sorted.rows(); ++i) {
+    const bool ends = i + 1 == sorted.rows() || !same_key(sorted, keys, i, i + 1);
+    if (ends) last.push_back(static_cast<std::uint32_t>(i));
+  }
+  return sorted.take(last);
+}
+
+Result<Batch> read_segment(const storage::BlobStore& blobs, const Segment& segment,
+                           const table::Schema& schema) {
+  const Result<std::string> path = blobs.path(segment.blob);
+  if (!path.ok()) return corrupt(segment, path.error().message);
+  const Result<table::Schema> stored = table::read_schema(*path, table::Format::kParquet);
+  if (!stored.ok()) return corrupt(segment, stored.error().message);
+
+  table::ReadOptions options;
+  for (const table::Field& field : schema.fields) {
+    if (stored->find(field.name) || !is_feature(field, schema)) {
+      options.schema.fields.push_back(field);
+    }
+  }
+  Result<Batch> read = table::read_all(*path, table::Format::kParquet, options);
+  if (!read.ok() && read.error().id == ErrorId::kSchemaMismatch) return read.error();
+  if (!read.ok()) return corrupt(segment, read.error().message);
+  if (read->rows() != segment.rows) return corrupt(segment, "it does not have its recorded rows");
+
+  Batch out;
+  out.schema = schema;
+  const std::vector<std::uint32_t> none(read->rows(), Column::kNoRow);
+  for (const table::Field& field : schema.fields) {
+    const auto index = read->schema.find(field.name);
+    out.columns.push_back(index ? std::move(read->columns[*index]) : Column(field.type).take(none));
+  }
+  return out;
+}
+
+}  // namespace falaj::features

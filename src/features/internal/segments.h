@@ -1,0 +1,73 @@
+// features/internal/segments.h — the immutable, sorted files that a view's rows live in.
+//
+// A segment is a Parquet blob: the entity's key columns, __event, __created (null: the source has
+// none), __row (position in its ingest) and the features; sorted by key, event, created, row. A
+// row's sequence is its commit's number and its position, so later arrivals have larger ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/zone.h"
+#include "features/definitions.h"
+#include "storage/blob.h"
+#include "storage/sql.h"
+#include "table/batch.h"
+
+namespace falaj::features {
+
+inline constexpr std::string_view kEventColumn = "__event";
+inline constexpr std::string_view kCreatedColumn = "__created";
+inline constexpr std::string_view kRowColumn = "__row";
+
+// A view with all that its declaration refers to.
+struct ViewDefinition {
+  std::string project;
+  std::int64_t generation = 0;
+  FeatureView view;
+  Entity entity;
+  Source source;
+};
+// FJ-2001 when the view is not declared.
+Result<ViewDefinition> load_view(storage::SqlTransaction& tx, const std::string& project,
+                                 const std::string& view);
+
+// The features that a service takes from a view, in the service's order.
+// FJ-2003 for one that the view does not have.
+Result<std::vector<table::Field>> selected_features(const FeatureView& view,
+                                                    const ServiceView& wanted);
+
+table::Schema segment_schema(const FeatureView& view, const Entity& entity);
+
+struct Segment {
+  std::uint64_t commit = 0;
+  BlobId blob;
+  std::uint64_t rows = 0;
+  Timestamp event_min{};
+  Timestamp event_max{};
+  Zone zone;
+};
+// Those of commits in (after, up_to], oldest first.
+Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const std::string& project,
+                                           const std::string& view, std::uint64_t after,
+                                           std::uint64_t up_to);
+
+// `rows` of a segment schema, the first `keys` columns being the key, in segment order.
+table::Batch sorted_rows(table::Batch rows, std::size_t keys);
+// The last row of each key of sorted rows.
+table::Batch newest_rows(const table::Batch& sorted, std::size_t keys);
+
+// The columns of `schema`; a feature that the view did not have then is null.
+// FJ-3004 when the blob is missing, damaged or not a segment.
+Result<table::Batch> read_segment(const storage::BlobStore& blobs, const Segment& segment,
+                                  const table::Schema& schema);
+
+// commit in the upper half, position in the lower.
+constexpr std::uint64_t sequence_of(std::uint64_t commit, std::int64_t row) {
+  return commit << 32 | static_cast<std::uint32_t>(row);
+}
+constexpr std::uint64_t commit_of(std::uint64_t sequence) { return sequence >> 32; }
+
+}  // namespace falaj::features

@@ -1,0 +1,50 @@
+// features/internal/validation.h — which rows of a source may become rows of a view.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "features/internal/segments.h"
+#include "table/io.h"
+
+namespace falaj::features {
+
+// Reads batches of the source's columns, says which rows are bad, and puts the others into the
+// form of a segment. One per ingest; not thread-safe.
+class Validation {
+ public:
+  // FJ-3002 when one column is wanted as two types.
+  static Result<Validation> create(const ViewDefinition& definition);
+
+  // The columns to read from the source.
+  const table::Schema& source_schema() const { return source_; }
+  // Good rows of `batch` as segment rows, in order; each bad one goes to `on_bad_row`.
+  table::Batch accept(table::Batch batch, const std::vector<std::uint64_t>& lines,
+                      const std::function<void(const table::BadRow&)>& on_bad_row);
+  std::uint64_t accepted() const { return accepted_; }
+  // FJ-3002 when a feature had more nulls than its nulls_max allows.
+  Status check_null_shares() const;
+
+ private:
+  // Row of the batch → the first reason against it.
+  using Faults = std::map<std::size_t, std::string>;
+
+  explicit Validation(const ViewDefinition& definition);
+  Status want(const table::Field& field);
+  const table::Column& source_column(const table::Batch& batch, const std::string& name) const;
+  Faults find_faults(const table::Batch& batch) const;
+  void check_feature(const Feature& feature, const table::Column& column, Faults& faults) const;
+  table::Batch to_segment_rows(table::Batch good);
+
+  const ViewDefinition& definition_;
+  table::Schema source_;
+  std::vector<std::size_t> uses_;  // How many parts of the view each source column is.
+  table::Schema segment_;
+  std::uint64_t accepted_ = 0;
+  std::vector<std::uint64_t> nulls_;  // Per feature, among accepted rows.
+};
+
+}  // namespace falaj::features

@@ -1,0 +1,254 @@
+#include "features/online.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "features/internal/view_index.h"
+#include "features/testing/feature_world.h"
+
+namespace falaj::features {
+namespace {
+
+using enum FeatureStatus;
+using Statuses = std::vector<FeatureStatus>;
+
+constexpr const char* kHeader = "customer_id,at,loaded_at,amount,city\n";
+
+// The world's clock stands at 2026-05-28; rows are a few days old.
+std::string line(int customer, const std::string& at, const std::string& loaded, double amount) {
+  return std::to_string(customer) + "," + at + "," + loaded + "," + std::to_string(amount) + ",x\n";
+}
+
+TEST(Online, reads_the_newest_row_and_says_what_is_missing) {
+  FeatureWorld world;
+  world.apply_activity();
+  ASSERT_TRUE(world
+                  .append("activity", kHeader + line(1, "2026-05-20", "2026-05-20", 5) +
+                                          line(1, "2026-05-21", "2026-05-21", 6) +
+                                          "2,2026-05-20,,,\n" + line(3, "2026-01-01", "", 7))
+                  .ok());
+  const OnlineRow one = world.read({1});
+  EXPECT_EQ(one.statuses, (Statuses{kPresent, kPresent}));
+  EXPECT_EQ(one.numbers[0], 6.0);
+  EXPECT_TRUE(std::isnan(one.numbers[1]));  // A text is not a number.
+  EXPECT_EQ(to_rfc3339(one.oldest_event), "2026-05-21T00:00:00Z");
+  EXPECT_EQ(world.read({2}).statuses, (Statuses{kNullValue, kNullValue}));
+  const OnlineRow old = world.read({3});
+  EXPECT_EQ(old.statuses, (Statuses{kOutsideMaxAge, kOutsideMaxAge}));
+  EXPECT_TRUE(std::isnan(old.numbers[0]));
+  EXPECT_EQ(world.read({4}).statuses, (Statuses{kNotFound, kNotFound}));
+  EXPECT_EQ(world.read({"1"}).statuses, (Statuses{kNotFound, kNotFound}));
+}
+
+TEST(Online, late_rows_never_overwrite_newer_ones) {
+  FeatureWorld world;
+  world.apply_activity();
+  ASSERT_TRUE(world.append("activity", kHeader + line(1, "2026-05-21", "2026-05-21", 6)).ok());
+  const auto late = world.append("activity", kHeader + line(1, "2026-05-20", "2026-05-25", 1));
+  ASSERT_TRUE(late.ok());
+  EXPECT_EQ(late->online_stale, 1u);
+  EXPECT_EQ(late->online_newer, 0u);
+  EXPECT_EQ(world.read({1}).numbers[0], 6.0);
+  // The same event, created later: a correction.
+  const auto fixed = world.append("activity", kHeader + line(1, "2026-05-21", "2026-05-22", 7));
+  ASSERT_TRUE(fixed.ok());
+  EXPECT_EQ(fixed->online_newer, 1u);
+  EXPECT_EQ(world.read({1}).numbers[0], 7.0);
+  // The same event created earlier, though it arrives later: stale.
+  EXPECT_EQ(
+      world.append("activity", kHeader + line(1, "2026-05-21", "2026-05-21", 8))->online_stale, 1u);
+  EXPECT_EQ(world.read({1}).numbers[0], 7.0);
+}
+
+TEST(Online, a_restart_gives_the_same_answers) {
+  FeatureWorld world;
+  world.apply_activity();
+  std::string csv = kHeader;
+  for (int i = 0; i < 500; ++i) csv += line(i, "2026-05-20", "", i * 0.5);
+  ASSERT_TRUE(world.append("activity", csv).ok());
+  world.restart();
+  EXPECT_EQ(world.online->keys(world.context.project, "activity"), 500u);
+  for (int i = 0; i < 500; ++i) ASSERT_EQ(world.read({i}).numbers[0], i * 0.5);
+}
+
+// The process dies after the commit and before the rows are online.
+TEST(Online, a_restart_catches_up_with_committed_rows) {
+  FeatureWorld world;
+  world.apply_activity();
+  ASSERT_TRUE(world.append("activity", kHeader + line(1, "2026-05-20", "", 1)).ok());
+  EXPECT_EQ(world.read({1}).numbers[0], 1.0);
+  world.kv.break_writes();
+  const auto lost = world.append(
+      "activity", kHeader + line(1, "2026-05-21", "", 2) + line(2, "2026-05-21", "", 3));
+  ASSERT_FALSE(lost.ok());
+  EXPECT_NE(lost.error().message.find("is kept"), std::string::npos);
+  EXPECT_EQ(world.read({1}).numbers[0], 1.0);
+  world.kv.mend();
+  world.restart();
+  EXPECT_EQ(world.read({1}).numbers[0], 2.0);
+  EXPECT_EQ(world.read({2}).numbers[0], 3.0);
+}
+
+TEST(Online, the_next_ingest_brings_a_commit_online_that_failed_to_come) {
+  FeatureWorld world;
+  world.apply_activity();
+  world.kv.break_writes();
+  ASSERT_FALSE(world.append("activity", kHeader + line(1, "2026-05-21", "", 2)).ok());
+  world.kv.mend();
+  ASSERT_TRUE(world.append("activity", kHeader + line(2, "2026-05-21", "", 3)).ok());
+  EXPECT_EQ(world.read({1}).numbers[0], 2.0);
+  world.restart();
+  EXPECT_EQ(world.read({1}).numbers[0], 2.0);
+}
+
+TEST(Online, nothing_that_was_not_committed_is_shown) {
+  FeatureWorld world;
+  world.apply_activity();
+  // Refused as a whole: over its share of nulls.
+  world.apply("FeatureView", "activity",
+              R"({"entity":"customer","source":"tx","features":[)"
+              R"({"name":"amount","type":"float64","expect":{"nulls_max":"1%"}}]})");
+  ASSERT_FALSE(
+      world.append("activity", kHeader + line(1, "2026-05-21", "", 2) + "2,2026-05-21,,,x\n").ok());
+  world.restart();
+  EXPECT_EQ(world.read({1}).statuses, Statuses{kNotFound});
+}
+
+TEST(Online, a_damaged_segment_stops_the_catching_up_with_its_name) {
+  FeatureWorld world;
+  world.apply_activity();
+  world.kv.break_writes();
+  ASSERT_FALSE(world.append("activity", kHeader + line(1, "2026-05-21", "", 2)).ok());
+  world.kv.mend();
+  const auto blobs = world.blobs->list();
+  ASSERT_TRUE(blobs.ok());
+  for (const BlobId& id : *blobs) ASSERT_TRUE(world.blobs->remove(id).ok());
+  const auto opened = Online::open(*world.sql, world.kv, *world.blobs);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().id, ErrorId::kSegmentCorrupt);
+}
+
+TEST(Online, a_changed_view_keeps_old_values_and_has_new_features_null) {
+  FeatureWorld world;
+  world.apply_activity();
+  ASSERT_TRUE(world.append("activity", kHeader + line(1, "2026-05-21", "", 2)).ok());
+  world.apply("FeatureView", "activity",
+              R"({"entity":"customer","source":"tx","features":[)"
+              R"({"name":"speed","type":"float64"},{"name":"amount","type":"float64"}]})");
+  for (int round = 0; round < 2; ++round) {
+    const OnlineRow row = world.read({1});
+    EXPECT_EQ(row.statuses, (Statuses{kNullValue, kPresent}));
+    EXPECT_EQ(row.numbers[1], 2.0);
+    world.restart();
+  }
+  ASSERT_TRUE(
+      world.append("activity", "customer_id,at,loaded_at,amount,speed\n1,2026-05-22,,3,4\n").ok());
+  EXPECT_EQ(world.read({1}).numbers, (std::vector<double>{4, 3}));
+}
+
+TEST(Online, an_offline_view_is_not_planned_until_it_is_online) {
+  FeatureWorld world;
+  world.apply_activity();
+  const std::string offline = R"({"entity":"customer","source":"tx","online":false,)"
+                              R"("features":[{"name":"amount","type":"float64"}]})";
+  world.apply("FeatureView", "activity", offline);
+  ASSERT_TRUE(world.append("activity", kHeader + line(1, "2026-05-21", "", 2)).ok());
+  EXPECT_EQ(world.online->plan(world.context.project, "svc").error().code,
+            Code::kFailedPrecondition);
+  world.apply("FeatureView", "activity",
+              R"({"entity":"customer","source":"tx",)"
+              R"("features":[{"name":"amount","type":"float64"}]})");
+  EXPECT_EQ(world.read({1}).numbers[0], 2.0);
+}
+
+TEST(Online, plans_name_keys_once_and_refuse_colliding_features) {
+  FeatureWorld world;
+  world.apply_activity();
+  world.apply("Entity", "pair",
+              R"({"keys":[{"name":"merchant","type":"string"},)"
+              R"({"name":"customer_id","type":"int64"}]})");
+  world.apply("FeatureView", "risk",
+              R"({"entity":"pair","source":"tx","features":[{"name":"score","type":"float64"}]})");
+  world.apply("FeatureService", "both", R"({"features":[{"activity":["amount"]},"risk"]})");
+  ASSERT_TRUE(
+      world.append("risk", "customer_id,merchant,at,loaded_at,score\n1,m,2026-05-21,,0.5\n").ok());
+  const auto plan = world.online->plan(world.context.project, "both");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ((*plan)->keys.size(), 2u);
+  EXPECT_EQ((*plan)->keys[0].name, "customer_id");
+  EXPECT_EQ((*plan)->keys[1].name, "merchant");
+  EXPECT_EQ((*plan)->full_names, (std::vector<std::string>{"activity__amount", "risk__score"}));
+  const OnlineRow row = world.read({1, "m"}, "both");
+  EXPECT_EQ(row.statuses, (Statuses{kNotFound, kPresent}));
+  EXPECT_EQ(row.numbers[1], 0.5);
+
+  world.apply("FeatureView", "risk",
+              R"({"entity":"pair","source":"tx","features":[{"name":"amount","type":"float64"}]})");
+  EXPECT_EQ(world.online->plan(world.context.project, "both").error().id,
+            ErrorId::kFeatureNameCollision);
+  EXPECT_EQ(world.online->plan(world.context.project, "nope").error().id, ErrorId::kObjectNotFound);
+}
+
+TEST(ViewIndex, rows_of_a_publish_are_shown_together) {
+  ViewIndex index(1);
+  RowWords words(1);
+  const auto put = [&](std::int64_t key, std::int64_t event, std::uint64_t commit, double value) {
+    words.set_version(event, 0, sequence_of(commit, 0));
+    words.set_number(0, value);
+    return index.put(encode_key({key}), words.words(), ViewIndex::Replaced::kKeep);
+  };
+  const auto get = [&](std::int64_t key) {
+    double value = -1;
+    index.read(encode_key({key}), [&](const RowView& row) { value = row.number(0); });
+    return value;
+  };
+  EXPECT_EQ(put(1, 10, 1, 1.0), ViewIndex::Put::kNewer);
+  EXPECT_EQ(get(1), -1.0);
+  index.show(1);
+  EXPECT_EQ(get(1), 1.0);
+  EXPECT_EQ(put(1, 20, 2, 2.0), ViewIndex::Put::kNewer);
+  EXPECT_EQ(put(2, 20, 2, 3.0), ViewIndex::Put::kNewer);
+  EXPECT_EQ(get(1), 1.0);
+  EXPECT_EQ(get(2), -1.0);
+  index.show(2);
+  EXPECT_EQ(get(1), 2.0);
+  EXPECT_EQ(get(2), 3.0);
+  EXPECT_EQ(put(1, 15, 3, 9.0), ViewIndex::Put::kStale);
+  EXPECT_EQ(put(1, 20, 2, 2.0), ViewIndex::Put::kSame);
+}
+
+TEST(ViewIndex, readers_see_whole_rows_while_a_writer_works) {
+  constexpr std::int64_t kKeys = 200;
+  ViewIndex index(8);
+  std::atomic<bool> done{false};
+  std::atomic<std::uint64_t> reads{0};
+  std::atomic<std::uint64_t> torn{0};
+  std::thread reader([&] {
+    while (!done.load() || reads.load() == 0) {
+      for (std::int64_t key = 0; key < kKeys; ++key) {
+        index.read(encode_key({key}), [&](const RowView& row) {
+          for (std::size_t f = 1; f < 8; ++f) torn += row.number(f) != row.number(0);
+        });
+        ++reads;
+      }
+    }
+  });
+  RowWords words(8);
+  for (std::uint64_t commit = 1; commit <= 200; ++commit) {
+    for (std::int64_t key = 0; key < kKeys; ++key) {
+      words.set_version(static_cast<std::int64_t>(commit), 0, sequence_of(commit, key));
+      for (std::size_t f = 0; f < 8; ++f) words.set_number(f, static_cast<double>(commit));
+      index.put(encode_key({key}), words.words(), ViewIndex::Replaced::kKeep);
+    }
+    index.show(commit);
+  }
+  done = true;
+  reader.join();
+  EXPECT_EQ(torn.load(), 0u);
+  EXPECT_EQ(index.keys(), static_cast<std::uint64_t>(kKeys));
+}
+
+}  // namespace
+}  // namespace falaj::features

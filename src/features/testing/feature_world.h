@@ -1,0 +1,137 @@
+// features/testing/feature_world.h — a small world for tests: stores, definitions and files.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "features/ingest.h"
+#include "features/online.h"
+#include "features/training_sets.h"
+#include "security/audit.h"
+#include "storage/objects.h"
+#include "storage/open.h"
+#include "table/testing/test_folder.h"
+
+namespace falaj::features {
+
+// Passes on to a real store until told to fail its writes: the disk went away.
+class BreakableKv final : public storage::KvStore {
+ public:
+  explicit BreakableKv(storage::KvStore& inner) : inner_(inner) {}
+  void break_writes() { broken_ = true; }
+  void mend() { broken_ = false; }
+
+  Result<std::optional<std::string>> get(std::string_view key) const override {
+    return inner_.get(key);
+  }
+  Result<std::vector<std::optional<std::string>>> get_many(
+      const std::vector<std::string>& keys) const override {
+    return inner_.get_many(keys);
+  }
+  Status write(const std::vector<storage::KvWrite>& batch) override {
+    if (broken_) return Error(Code::kUnavailable, "the disk went away");
+    return inner_.write(batch);
+  }
+  Status scan(std::string_view prefix,
+              const std::function<bool(std::string_view, std::string_view)>& visit) const override {
+    return inner_.scan(prefix, visit);
+  }
+
+ private:
+  storage::KvStore& inner_;
+  std::atomic<bool> broken_{false};
+};
+
+inline Value json(std::string_view text) {
+  Result<Value> value = parse_json(text);
+  EXPECT_TRUE(value.ok()) << text;
+  return value.ok() ? *value : Value();
+}
+
+// Stores that live as long as the world; services that restart() makes anew over them.
+class FeatureWorld {
+ public:
+  FeatureWorld()
+      : sql(storage::make_fake_sql()),
+        kv_inner(storage::make_fake_kv()),
+        kv(*kv_inner),
+        blobs(storage::make_fake_blobs(folder.path())),
+        audit(*sql, clock) {
+    EXPECT_TRUE(
+        sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration})
+            .ok());
+    context.principal = {security::PrincipalKind::kUser, "user:test"};
+    context.project = ProjectName("pay");
+    context.zone = Zone("ae");
+    restart();
+  }
+
+  void restart() {
+    ingest.reset();
+    Result<std::unique_ptr<Online>> opened = Online::open(*sql, kv, *blobs);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    online = std::move(opened).value();
+    ingest = std::make_unique<Ingest>(*sql, *blobs, *online, audit, metrics, clock);
+    training_sets = std::make_unique<TrainingSets>(*sql, *blobs, audit, clock);
+  }
+
+  void apply(const std::string& kind, const std::string& name, std::string_view spec) {
+    storage::Object object;
+    object.kind = kind;
+    object.project = context.project.str();
+    object.name = name;
+    object.spec = json(spec);
+    const Status status = sql->write([&](storage::SqlTransaction& tx) -> Status {
+      FALAJ_TRY(storage::put_object(tx, object, clock.now()));
+      return {};
+    });
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    if (online != nullptr) online->definitions_changed();
+  }
+
+  // customer → activity {amount, city} with times at and loaded_at; ttl of 30 days.
+  void apply_activity(std::string_view ttl = "30d") {
+    apply("Entity", "customer", R"({"keys":[{"name":"customer_id","type":"int64"}]})");
+    apply("Source", "tx", R"({"format":"csv","event_time":"at","created_time":"loaded_at"})");
+    apply("FeatureView", "activity",
+          R"({"entity":"customer","source":"tx","ttl":")" + std::string(ttl) +
+              R"(","features":[{"name":"amount","type":"float64","expect":{"min":0}},)"
+              R"({"name":"city","type":"string"}]})");
+    apply("FeatureService", "svc", R"({"features":["activity"]})");
+  }
+
+  Result<IngestReport> append(const std::string& view, std::string_view csv) {
+    const std::string path = folder.write("in-" + std::to_string(++files) + ".csv", csv);
+    return ingest->append(context, view, {path, table::Format::kCsv, {}});
+  }
+
+  // The value of column `i` for a key, as the status's name or a number.
+  OnlineRow read(const std::vector<KeyPart>& keys, const std::string& service = "svc") {
+    OnlineRow row;
+    const auto plan = online->plan(context.project, service);
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    if (plan.ok()) online->read(**plan, keys, clock.now(), row);
+    return row;
+  }
+
+  table::TestFolder folder;
+  FakeClock clock;
+  std::unique_ptr<storage::SqlStore> sql;
+  std::unique_ptr<storage::KvStore> kv_inner;
+  BreakableKv kv;
+  std::unique_ptr<storage::BlobStore> blobs;
+  security::Audit audit;
+  telemetry::Metrics metrics;
+  security::RequestContext context;
+  std::unique_ptr<Online> online;
+  std::unique_ptr<Ingest> ingest;
+  std::unique_ptr<TrainingSets> training_sets;
+  int files = 0;
+};
+
+}  // namespace falaj::features

@@ -1,0 +1,451 @@
+#include "features/training_sets.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "base/decode.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "features/internal/spine.h"
+#include "features/internal/view_rows.h"
+#include "features/key.h"
+#include "features/point_in_time_join.h"
+
+namespace falaj::features {
+namespace {
+
+using table::Batch;
+using table::Column;
+using table::Type;
+
+constexpr std::string_view kSplitColumn = "split";
+
+// A view of the service with what is taken from it.
+struct JoinedView {
+  ViewDefinition definition;
+  std::vector<table::Field> features;
+  std::vector<Segment> segments;
+};
+
+// Everything that decides the bytes of a frozen set, read in one snapshot.
+struct Inputs {
+  std::string name;  // Of the frozen set: the spec's with the suffix.
+  TrainingSetSpec spec;
+  std::int64_t service_generation = 0;
+  std::vector<JoinedView> views;
+  std::optional<JoinedView> spine_view;
+  std::vector<table::Field> keys;  // Distinct key columns of all views.
+  std::uint64_t known_at = 0;
+};
+
+Error collision(const std::string& name) {
+  return Error(ErrorId::kFeatureNameCollision,
+               "\"" + name +
+                   "\" would be two columns of the training set: rename the feature, or "
+                   "take it from one view only");
+}
+
+Status add_key(std::vector<table::Field>& keys, const table::Field& key) {
+  for (const table::Field& known : keys) {
+    if (known.name != key.name) continue;
+    if (known.type == key.type) return {};
+    return Error(ErrorId::kSchemaMismatch, "key column \"" + key.name +
+                                               "\" is int64 for one entity and string for "
+                                               "another: give it one type");
+  }
+  keys.push_back(key);
+  return {};
+}
+
+Status check_names(const Inputs& inputs, const std::string& time_column) {
+  std::set<std::string> taken{time_column, inputs.spec.label, std::string(kSplitColumn)};
+  if (time_column == inputs.spec.label) return collision(time_column);
+  for (const table::Field& key : inputs.keys) {
+    if (!taken.insert(key.name).second) return collision(key.name);
+  }
+  for (const JoinedView& view : inputs.views) {
+    for (const table::Field& feature : view.features) {
+      if (!taken.insert(feature.name).second) return collision(feature.name);
+    }
+  }
+  return {};
+}
+
+std::string versioned(const ViewDefinition& definition) {
+  return definition.view.name + "@" + std::to_string(definition.generation);
+}
+
+// Segments that cannot hold a winner for any spine row are not read.
+std::vector<Segment> useful(const JoinedView& view, const Spine& spine) {
+  Timestamp first = Timestamp::max();
+  Timestamp last = Timestamp::min();
+  for (std::size_t row = 0; row < spine.rows.rows(); ++row) {
+    if (spine.time().is_null(row)) continue;
+    const Timestamp at{spine.time().ints()[row]};
+    first = std::min(first, at);
+    last = std::max(last, at);
+  }
+  const Duration ttl = view.definition.view.ttl;
+  std::vector<Segment> out;
+  for (const Segment& segment : view.segments) {
+    const bool too_old = ttl > Duration{} && segment.event_max < first - ttl;
+    if (segment.event_min <= last && !too_old) out.push_back(segment);
+  }
+  return out;
+}
+
+// One column per feature of the view, one row per row of the spine.
+Status join_view(const storage::BlobStore& blobs, const JoinedView& view, const Spine& spine,
+                 Batch& out) {
+  const ViewRows rows =
+      FALAJ_TRY(ViewRows::load(blobs, view.definition, useful(view, spine), view.features));
+  std::vector<const Column*> key_columns;
+  for (const table::Field& key : view.definition.entity.keys) {
+    key_columns.push_back(spine.rows.find(key.name));
+  }
+  const KeyColumn keys(key_columns);
+  std::vector<SpineRow> probes(spine.rows.rows());
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    // A row without a time matches nothing, like one without a key.
+    probes[i] = {spine.time().is_null(i) ? std::string_view() : keys[i],
+                 Timestamp{spine.time().ints()[i]}};
+  }
+  std::vector<std::uint32_t> winners =
+      FALAJ_TRY(point_in_time_join(probes, rows.versions(), view.definition.view.ttl));
+  for (std::uint32_t& winner : winners) {
+    if (winner != Column::kNoRow) winner = rows.origin(winner);
+  }
+  const std::size_t first_feature = rows.key_count() + 3;
+  for (std::size_t i = 0; i < view.features.size(); ++i) {
+    FALAJ_TRY(out.add(view.features[i], rows.rows().columns[first_feature + i].take(winners)));
+  }
+  return {};
+}
+
+std::vector<bool> valid_by_key(const Column& column, double share) {
+  // The upper 53 bits of a stable hash as a number in [0, 1).
+  std::vector<bool> out(column.size());
+  std::string key;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    key = key_of_row({&column}, i);
+    out[i] = static_cast<double>(hash64(key, 0x5917) >> 11) * 0x1p-53 < share;
+  }
+  return out;
+}
+
+// The newest rows are for validation; rows of one moment stay together.
+std::vector<bool> valid_by_time(const Column& time, double share) {
+  std::vector<std::int64_t> times = time.ints();
+  std::vector<bool> out(times.size(), false);
+  const auto count = static_cast<std::size_t>(static_cast<double>(times.size()) * share + 0.5);
+  if (count == 0) return out;
+  const auto cut = times.end() - static_cast<std::ptrdiff_t>(count);
+  std::nth_element(times.begin(), cut, times.end());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = !time.is_null(i) && time.ints()[i] >= *cut;
+  }
+  return out;
+}
+
+Result<Column> split_column(const Inputs& inputs, const Spine& spine, Manifest& manifest) {
+  const Column* by = inputs.spec.split_by.empty() ? nullptr : spine.rows.find(inputs.spec.split_by);
+  const bool is_key = std::any_of(inputs.keys.begin(), inputs.keys.end(), [&](const auto& key) {
+    return key.name == inputs.spec.split_by;
+  });
+  if (!inputs.spec.split_by.empty() && !is_key) {
+    return Error(ErrorId::kSpineInvalid,
+                 "split: \"" + inputs.spec.split_by + "\" is not a key column of the training set");
+  }
+  const double share = inputs.spec.valid_share;
+  const std::vector<bool> valid =
+      by != nullptr ? valid_by_key(*by, share) : valid_by_time(spine.time(), share);
+  Column out(Type::kString);
+  out.reserve(valid.size());
+  for (const bool is_valid : valid) out.push_string(is_valid ? "valid" : "train");
+  manifest.rows_valid = static_cast<std::uint64_t>(std::count(valid.begin(), valid.end(), true));
+  return out;
+}
+
+Result<Batch> join_all(const storage::BlobStore& blobs, const Inputs& inputs, const Spine& spine,
+                       Manifest& manifest) {
+  Batch out = spine.rows;
+  for (const JoinedView& view : inputs.views) FALAJ_TRY(join_view(blobs, view, spine, out));
+  FALAJ_TRY(out.add({std::string(kSplitColumn), Type::kString},
+                    FALAJ_TRY(split_column(inputs, spine, manifest))));
+  return out;
+}
+
+// Where everything that went in may be.
+Result<Zone> zone_of(const Inputs& inputs, const Zone& of_caller) {
+  std::vector<Zone> zones{of_caller};
+  const auto add = [&](const JoinedView& view) {
+    for (const Segment& segment : view.segments) zones.push_back(segment.zone);
+  };
+  for (const JoinedView& view : inputs.views) add(view);
+  if (inputs.spine_view) add(*inputs.spine_view);
+  return derived_zone(zones);
+}
+
+Manifest describe(const Inputs& inputs, const Spine& spine, const std::string& project) {
+  Manifest out;
+  out.name = inputs.name;
+  out.project = project;
+  out.rows = spine.rows.rows();
+  for (const table::Field& key : inputs.keys) out.keys.push_back(key.name);
+  out.time_column = spine.rows.schema.fields[spine.key_count].name;
+  out.label = inputs.spec.label;
+  out.service = inputs.spec.service;
+  out.service_generation = inputs.service_generation;
+  for (const JoinedView& view : inputs.views) {
+    out.views.push_back(versioned(view.definition));
+    for (const table::Field& feature : view.features) out.features.push_back(feature.name);
+    for (const Segment& segment : useful(view, spine)) out.segments.push_back(segment.blob.str());
+  }
+  if (inputs.spine_view) {
+    out.views.push_back(versioned(inputs.spine_view->definition));
+    for (const Segment& segment : inputs.spine_view->segments) {
+      out.segments.push_back(segment.blob.str());
+    }
+  }
+  std::sort(out.segments.begin(), out.segments.end());
+  out.segments.erase(std::unique(out.segments.begin(), out.segments.end()), out.segments.end());
+  out.spine_hash = hash_rows(spine.rows);
+  out.known_at = inputs.known_at;
+  out.from = inputs.spec.from;
+  out.to = inputs.spec.to;
+  return out;
+}
+
+// The manifest without what the joining finds out and the clock says: equal texts, equal bytes.
+std::string inputs_hash(const Manifest& manifest, const TrainingSetSpec& spec) {
+  Value value = to_value(manifest);
+  value["split_by"] = spec.split_by;
+  value["valid_share"] = spec.valid_share;
+  value["rows_valid"] = 0;
+  value["frozen_at"] = "";
+  return sha256_hex(to_json(value));
+}
+
+std::string manifest_id(const Manifest& manifest) {
+  Value value = to_value(manifest);
+  value["id"] = "";
+  value["frozen_at"] = "";
+  return sha256_hex(to_json(value));
+}
+
+Result<std::optional<Manifest>> find_manifest(storage::SqlTransaction& tx, std::string_view where,
+                                              const storage::SqlParams& params) {
+  const storage::SqlRows rows = FALAJ_TRY(tx.query(where, params));
+  if (rows.empty()) return std::optional<Manifest>();
+  return std::optional<Manifest>(
+      FALAJ_TRY(manifest_from_value(FALAJ_TRY(parse_json(rows[0].text(0))))));
+}
+
+constexpr std::string_view kByInputs =
+    "SELECT manifest FROM training_sets WHERE project = ? AND name = ? AND inputs = ?";
+constexpr std::string_view kLatest =
+    "SELECT manifest FROM training_sets WHERE project = ? AND name = ? ORDER BY number DESC LIMIT "
+    "1";
+constexpr std::string_view kById =
+    "SELECT manifest FROM training_sets WHERE project = ? AND id = ? ORDER BY number LIMIT 1";
+
+}  // namespace
+
+struct TrainingSets::Impl {
+  storage::SqlStore& sql;
+  storage::BlobStore& blobs;
+  security::Audit& audit;
+  const Clock& clock;
+
+  Result<JoinedView> load_joined(storage::SqlTransaction& tx, const std::string& project,
+                                 const ServiceView& wanted, std::uint64_t up_to) {
+    JoinedView out;
+    out.definition = FALAJ_TRY(load_view(tx, project, wanted.view));
+    out.features = FALAJ_TRY(selected_features(out.definition.view, wanted));
+    out.segments = FALAJ_TRY(list_segments(tx, project, wanted.view, 0, up_to));
+    return out;
+  }
+
+  Status load_views(storage::SqlTransaction& tx, const std::string& project, std::uint64_t up_to,
+                    Inputs& inputs) {
+    const storage::Object object =
+        FALAJ_TRY(storage::get_object(tx, "FeatureService", project, inputs.spec.service));
+    inputs.service_generation = object.generation;
+    for (const ServiceView& wanted : FALAJ_TRY(decode_feature_service(object)).views) {
+      inputs.views.push_back(FALAJ_TRY(load_joined(tx, project, wanted, up_to)));
+      for (const table::Field& key : inputs.views.back().definition.entity.keys) {
+        FALAJ_TRY(add_key(inputs.keys, key));
+      }
+    }
+    if (!inputs.spec.spine_view.empty()) {
+      inputs.spine_view = FALAJ_TRY(load_joined(tx, project, {inputs.spec.spine_view, {}}, up_to));
+      // Labels outside the period are no input.
+      std::erase_if(inputs.spine_view->segments, [&](const Segment& segment) {
+        return segment.event_max < inputs.spec.from || segment.event_min >= inputs.spec.to;
+      });
+    }
+    // The cut-off is the last commit that matters here: an ingest elsewhere changes nothing.
+    const auto note = [&](const JoinedView& view) {
+      for (const Segment& segment : view.segments) {
+        inputs.known_at = std::max(inputs.known_at, segment.commit);
+      }
+    };
+    for (const JoinedView& view : inputs.views) note(view);
+    if (inputs.spine_view) note(*inputs.spine_view);
+    return {};
+  }
+
+  Result<Inputs> load_inputs(const std::string& project, const std::string& name,
+                             const FreezeOptions& options) {
+    Inputs out;
+    out.name = name + options.name_suffix;
+    FALAJ_TRY(check_name("TrainingSet", out.name));
+    FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+      out.spec = FALAJ_TRY(
+          decode_training_set(FALAJ_TRY(storage::get_object(tx, "TrainingSet", project, name))));
+      if (options.from) out.spec.from = *options.from;
+      if (options.to) out.spec.to = *options.to;
+      std::uint64_t up_to = std::numeric_limits<std::uint64_t>::max();
+      if (out.spec.as_known_at) up_to = static_cast<std::uint64_t>(*out.spec.as_known_at);
+      if (options.known_at) up_to = *options.known_at;
+      return load_views(tx, project, up_to, out);
+    }));
+    if (out.spec.from >= out.spec.to) {
+      return Error(ErrorId::kSpineInvalid, "spine: 'from' must be before 'to'");
+    }
+    return out;
+  }
+
+  Result<Spine> load_spine(const Inputs& inputs, const FreezeOptions& options) {
+    SpineRequest request{inputs.keys, inputs.spec.time_column, inputs.spec.label, inputs.spec.from,
+                         inputs.spec.to};
+    if (inputs.spine_view) {
+      request.time_column = inputs.spine_view->definition.source.event_time;
+      FALAJ_TRY(check_names(inputs, request.time_column));
+      return spine_of_view(blobs, inputs.spine_view->definition, inputs.spine_view->segments,
+                           request);
+    }
+    if (options.spine_file.empty()) {
+      return Error(ErrorId::kSpineInvalid,
+                   "spine: " + inputs.spec.spine_path + " must be sent with the request to freeze");
+    }
+    FALAJ_TRY(check_names(inputs, request.time_column));
+    return spine_of_file(options.spine_file, options.spine_format, request);
+  }
+
+  Result<BlobId> store(const Batch& rows) {
+    const std::string path = FALAJ_TRY(blobs.staging_path());
+    const Status written = table::write_file(path, table::Format::kParquet, rows);
+    if (!written.ok()) {
+      ::remove(path.c_str());
+      return written.error();
+    }
+    return blobs.adopt(path);
+  }
+
+  // The record and its audit entry; or the manifest that another freeze recorded first.
+  Result<Manifest> record(const security::RequestContext& context, Manifest manifest,
+                          const std::string& inputs) {
+    FALAJ_TRY(sql.write([&](storage::SqlTransaction& tx) -> Status {
+      const storage::SqlParams params{manifest.project, manifest.name, inputs};
+      if (auto first = FALAJ_TRY(find_manifest(tx, kByInputs, params))) {
+        manifest = std::move(*first);
+        return {};
+      }
+      FALAJ_TRY(
+          tx.execute("INSERT INTO training_sets (project, name, id, inputs, manifest, "
+                     "frozen_at) VALUES (?, ?, ?, ?, ?, ?)",
+                     {manifest.project, manifest.name, manifest.id, inputs,
+                      to_json(to_value(manifest)), manifest.frozen_at.nanos}));
+      Value detail = Value::object();
+      detail["id"] = manifest.id;
+      detail["data"] = manifest.data.str();
+      detail["rows"] = manifest.rows;
+      detail["known_at"] = manifest.known_at;
+      detail["segments"] = manifest.segments.size();
+      detail["zone"] = manifest.zone;
+      FALAJ_TRY(audit.append(
+          tx, context,
+          {"training_set.freeze", "TrainingSet/" + manifest.project + "/" + manifest.name,
+           std::move(detail)}));
+      return {};
+    }));
+    return manifest;
+  }
+
+  Result<Manifest> freeze(const security::RequestContext& context, const std::string& name,
+                          const FreezeOptions& options) {
+    const std::string& project = context.project.str();
+    const Inputs inputs = FALAJ_TRY(load_inputs(project, name, options));
+    const Zone zone = FALAJ_TRY(zone_of(inputs, context.zone));
+    const Spine spine = FALAJ_TRY(load_spine(inputs, options));
+    Manifest manifest = describe(inputs, spine, project);
+    manifest.zone = zone.name();
+    const std::string hash = inputs_hash(manifest, inputs.spec);
+    std::optional<Manifest> first;
+    FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+      first = FALAJ_TRY(find_manifest(tx, kByInputs, {project, inputs.name, hash}));
+      return {};
+    }));
+    if (first) return std::move(*first);
+
+    const Batch rows = FALAJ_TRY(join_all(blobs, inputs, spine, manifest));
+    manifest.data = FALAJ_TRY(store(rows));
+    manifest.id = manifest_id(manifest);
+    manifest.frozen_at = clock.now();
+    return record(context, std::move(manifest), hash);
+  }
+
+  Result<std::optional<Manifest>> find(std::string_view query, const ProjectName& project,
+                                       const std::string& value) {
+    std::optional<Manifest> out;
+    FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+      out = FALAJ_TRY(find_manifest(tx, query, {project.str(), value}));
+      return {};
+    }));
+    return out;
+  }
+};
+
+TrainingSets::TrainingSets(storage::SqlStore& sql, storage::BlobStore& blobs,
+                           security::Audit& audit, const Clock& clock)
+    : impl_(new Impl{sql, blobs, audit, clock}) {}
+
+TrainingSets::~TrainingSets() = default;
+
+Result<Manifest> TrainingSets::freeze(const security::RequestContext& context,
+                                      const std::string& name, const FreezeOptions& options) {
+  Result<Manifest> manifest = impl_->freeze(context, name, options);
+  if (!manifest.ok()) return manifest.error().within("freeze " + name);
+  return manifest;
+}
+
+Result<Manifest> TrainingSets::latest(const ProjectName& project, const std::string& name) const {
+  if (auto found = FALAJ_TRY(impl_->find(kLatest, project, name))) return std::move(*found);
+  return Error(ErrorId::kObjectNotFound, "TrainingSet " + name + " of project " + project.str() +
+                                             " was never frozen: freeze it first");
+}
+
+Result<Manifest> TrainingSets::by_id(const ProjectName& project, const std::string& id) const {
+  if (auto found = FALAJ_TRY(impl_->find(kById, project, id))) return std::move(*found);
+  return Error(ErrorId::kObjectNotFound,
+               "project " + project.str() + " has no frozen training set with id " + id);
+}
+
+Result<std::vector<Manifest>> TrainingSets::list(const ProjectName& project) const {
+  std::vector<Manifest> out;
+  FALAJ_TRY(impl_->sql.read([&](storage::SqlTransaction& tx) -> Status {
+    const storage::SqlRows rows = FALAJ_TRY(tx.query(
+        "SELECT manifest FROM training_sets WHERE project = ? ORDER BY number", {project.str()}));
+    for (const storage::SqlRow& row : rows) {
+      out.push_back(FALAJ_TRY(manifest_from_value(FALAJ_TRY(parse_json(row.text(0))))));
+    }
+    return {};
+  }));
+  return out;
+}
+
+}  // namespace falaj::features

@@ -1,0 +1,379 @@
+#include "features/training_sets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <map>
+#include <random>
+
+#include "features/testing/feature_world.h"
+
+namespace falaj::features {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kHeader = "customer_id,at,loaded_at,amount,city\n";
+
+class TrainingSetsTest : public testing::Test {
+ protected:
+  TrainingSetsTest() {
+    world_.apply_activity("5d");
+    world_.apply("Source", "label_source", R"({"format":"csv","event_time":"at"})");
+    world_.apply("FeatureView", "labels",
+                 R"({"entity":"customer","source":"label_source","online":false,)"
+                 R"("features":[{"name":"is_fraud","type":"int64"}]})");
+    world_.apply("TrainingSet", "set",
+                 R"({"service":"svc","spine":{"view":"labels","label":"is_fraud"}})");
+    world_.apply("TrainingSet", "from_file",
+                 R"({"service":"svc","spine":{"path":"l.csv","time":"at","label":"is_fraud"}})");
+  }
+
+  void ingest(const std::string& view, const std::string& csv) {
+    const auto report = world_.append(view, csv);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+  }
+
+  table::Batch data(const Manifest& manifest) {
+    const auto path = world_.blobs->path(manifest.data);
+    EXPECT_TRUE(path.ok());
+    return table::read_all(*path, table::Format::kParquet).value();
+  }
+
+  Result<Manifest> freeze(const FreezeOptions& options = {}, const std::string& name = "set") {
+    return world_.training_sets->freeze(world_.context, name, options);
+  }
+
+  Result<Manifest> freeze_file(std::string_view csv) {
+    FreezeOptions options;
+    options.spine_file = world_.folder.write("l.csv", csv);
+    options.spine_format = table::Format::kCsv;
+    return freeze(options, "from_file");
+  }
+
+  FeatureWorld world_;
+};
+
+TEST_F(TrainingSetsTest, joins_each_label_with_what_was_known) {
+  ingest("activity",
+         std::string(kHeader) + "1,2026-01-01,,10,a\n1,2026-01-03,,11,b\n2,2026-01-01,,20,c\n");
+  ingest(
+      "labels",
+      "customer_id,at,is_fraud\n1,2026-01-02,0\n1,2026-01-03,1\n2,2026-01-09,0\n3,2026-01-02,1\n");
+  const auto manifest = freeze();
+  ASSERT_TRUE(manifest.ok()) << manifest.error().message;
+  EXPECT_EQ(manifest->rows, 4u);
+  EXPECT_EQ(manifest->features, (std::vector<std::string>{"amount", "city"}));
+  EXPECT_EQ(manifest->keys, std::vector<std::string>{"customer_id"});
+  EXPECT_EQ(manifest->time_column, "at");
+  EXPECT_EQ(manifest->known_at, 2u);
+  EXPECT_EQ(manifest->zone, "ae");
+  const table::Batch rows = data(*manifest);
+  // By time, then key: (1, 2 Jan) (3, 2 Jan) (1, 3 Jan) (2, 9 Jan: past the five days).
+  EXPECT_EQ(rows.find("customer_id")->ints(), (std::vector<std::int64_t>{1, 3, 1, 2}));
+  EXPECT_EQ(rows.find("is_fraud")->ints(), (std::vector<std::int64_t>{0, 1, 1, 0}));
+  EXPECT_EQ(*rows.find("amount"), table::Column::of_doubles({10, 0, 11, 0}, {1, 0, 1, 0}));
+  EXPECT_EQ(rows.find("city")->strings()[2], "b");
+  EXPECT_EQ(rows.find("split")->strings()[3], "valid");
+  EXPECT_EQ(rows.find("split")->strings()[0], "train");
+  EXPECT_EQ(manifest->rows_valid, 1u);
+}
+
+TEST_F(TrainingSetsTest, the_same_request_gives_the_same_bytes_whatever_came_later) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-02,0\n");
+  const auto first = freeze();
+  ASSERT_TRUE(first.ok());
+  world_.clock.advance(Duration::hours(1));
+  const auto again = freeze();
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(to_value(*again), to_value(*first));
+
+  // A late correction of what the label saw changes a set frozen now, not one as known before.
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,2026-02-01,99,z\n");
+  const auto now = freeze();
+  ASSERT_TRUE(now.ok());
+  EXPECT_EQ(data(*now).find("amount")->doubles()[0], 99.0);
+  FreezeOptions as_before;
+  as_before.known_at = first->known_at;
+  const auto before = freeze(as_before);
+  ASSERT_TRUE(before.ok());
+  EXPECT_EQ(before->id, first->id);
+  EXPECT_EQ(before->data, first->data);
+  EXPECT_NE(now->id, first->id);
+
+  // Another name has the same bytes, so the same blob.
+  as_before.name_suffix = "-copy";
+  const auto copy = freeze(as_before);
+  ASSERT_TRUE(copy.ok());
+  EXPECT_EQ(copy->data, first->data);
+  EXPECT_EQ(copy->name, "set-copy");
+
+  EXPECT_EQ(world_.training_sets->latest(world_.context.project, "set")->id, now->id);
+  EXPECT_EQ(world_.training_sets->by_id(world_.context.project, first->id)->data, first->data);
+  EXPECT_EQ(world_.training_sets->list(world_.context.project)->size(), 3u);
+  EXPECT_EQ(world_.training_sets->latest(world_.context.project, "other").error().id,
+            ErrorId::kObjectNotFound);
+}
+
+TEST_F(TrainingSetsTest, an_ingest_into_an_unrelated_view_changes_nothing) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-02,0\n");
+  const auto first = freeze();
+  world_.apply("FeatureView", "other",
+               R"({"entity":"customer","source":"label_source",)"
+               R"("features":[{"name":"x","type":"int64"}]})");
+  ingest("other", "customer_id,at,x\n1,2026-01-02,0\n");
+  EXPECT_EQ(freeze()->id, first->id);
+}
+
+TEST_F(TrainingSetsTest, a_period_takes_its_start_and_leaves_its_end) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-01,0\n1,2026-01-02,1\n1,2026-01-03,0\n");
+  FreezeOptions options;
+  options.from = parse_timestamp("2026-01-02").value();
+  options.to = parse_timestamp("2026-01-03").value();
+  const auto manifest = freeze(options);
+  ASSERT_TRUE(manifest.ok());
+  EXPECT_EQ(manifest->rows, 1u);
+  EXPECT_EQ(data(*manifest).find("is_fraud")->ints(), std::vector<std::int64_t>{1});
+  options.from = parse_timestamp("2027-01-02").value();
+  options.to = parse_timestamp("2027-01-03").value();
+  EXPECT_EQ(freeze(options).error().id, ErrorId::kSpineInvalid);
+}
+
+TEST_F(TrainingSetsTest, a_file_keeps_its_order_duplicates_and_null_keys) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n2,2026-01-01,,20,b\n");
+  const auto manifest = freeze_file(
+      "note,is_fraud,at,customer_id\nx,0,2026-01-03,2\ny,1,2026-01-02,1\nz,0,2026-01-02,1\n"
+      "n,1,2026-01-02,\n");
+  ASSERT_TRUE(manifest.ok()) << manifest.error().message;
+  const table::Batch rows = data(*manifest);
+  EXPECT_EQ(rows.find("is_fraud")->ints(), (std::vector<std::int64_t>{0, 1, 0, 1}));
+  EXPECT_EQ(*rows.find("amount"), table::Column::of_doubles({20, 10, 10, 0}, {1, 1, 1, 0}));
+  EXPECT_EQ(rows.find("note"), nullptr);
+}
+
+TEST_F(TrainingSetsTest, bad_spines_are_refused_with_their_code) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  EXPECT_EQ(freeze({}, "from_file").error().id, ErrorId::kSpineInvalid);
+  EXPECT_EQ(freeze().error().id, ErrorId::kSpineInvalid);  // No label was ingested.
+  EXPECT_EQ(freeze_file("customer_id,at\n1,2026-01-01\n").error().id, ErrorId::kSpineInvalid);
+  EXPECT_EQ(freeze_file("is_fraud,at\n1,2026-01-01\n").error().id, ErrorId::kEntityKeyMissing);
+  EXPECT_EQ(freeze_file("customer_id,is_fraud\n1,1\n").error().id, ErrorId::kSpineInvalid);
+  EXPECT_EQ(freeze_file("customer_id,at,is_fraud\n1,2026-01-01,yes\n").error().id,
+            ErrorId::kSpineInvalid);
+  EXPECT_EQ(freeze_file("customer_id,at,is_fraud\n1,2026-01-01,1\n1,2026-01-01,\n").error().id,
+            ErrorId::kSpineInvalid);
+  EXPECT_EQ(freeze_file("customer_id,at,is_fraud\nseven,2026-01-01,1\n").error().id,
+            ErrorId::kSpineInvalid);
+  EXPECT_EQ(freeze({}, "nope").error().id, ErrorId::kObjectNotFound);
+}
+
+TEST_F(TrainingSetsTest, colliding_names_are_refused) {
+  world_.apply("FeatureView", "more",
+               R"({"entity":"customer","source":"tx",)"
+               R"("features":[{"name":"amount","type":"float64"}]})");
+  world_.apply("FeatureService", "svc", R"({"features":["activity","more"]})");
+  EXPECT_EQ(freeze().error().id, ErrorId::kFeatureNameCollision);
+  world_.apply("FeatureService", "svc", R"({"features":["activity","labels"]})");
+  const auto leak = freeze();
+  ASSERT_FALSE(leak.ok());
+  EXPECT_EQ(leak.error().id, ErrorId::kFeatureNameCollision);
+  EXPECT_THAT(leak.error().message, HasSubstr("is_fraud"));
+}
+
+TEST_F(TrainingSetsTest, a_lost_segment_is_named) {
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-02,0\n");
+  const auto report = world_.append("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ASSERT_TRUE(report.ok());
+  ASSERT_TRUE(world_.blobs->remove(report->segments.at(0)).ok());
+  const auto manifest = freeze();
+  ASSERT_FALSE(manifest.ok());
+  EXPECT_EQ(manifest.error().id, ErrorId::kSegmentCorrupt);
+  EXPECT_THAT(manifest.error().message, HasSubstr(report->segments.at(0).str()));
+}
+
+TEST_F(TrainingSetsTest, zones_do_not_mix) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-02,0\n");
+  world_.context.zone = Zone("eu");
+  EXPECT_EQ(freeze().error().code, Code::kPermissionDenied);
+}
+
+TEST_F(TrainingSetsTest, freezing_leaves_an_audit_entry_once) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-02,0\n");
+  const auto manifest = freeze();
+  ASSERT_TRUE(freeze().ok());
+  EXPECT_EQ(world_.audit.head()->sequence, 3);
+  const auto entry = world_.audit.get(3);
+  ASSERT_TRUE(entry.ok());
+  EXPECT_EQ(entry->action, "training_set.freeze");
+  EXPECT_EQ(entry->detail["id"].as_string(), manifest->id);
+}
+
+TEST_F(TrainingSetsTest, a_manifest_reads_back_equal) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-02,0\n");
+  const auto manifest = freeze();
+  ASSERT_TRUE(manifest.ok());
+  const auto back = manifest_from_value(to_value(*manifest));
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(to_value(*back), to_value(*manifest));
+}
+
+TEST_F(TrainingSetsTest, a_split_by_key_keeps_an_entity_on_one_side) {
+  world_.apply("TrainingSet", "set",
+               R"({"service":"svc","spine":{"view":"labels","label":"is_fraud"},)"
+               R"("split":{"by":"customer_id","valid":"30%"}})");
+  std::string csv = "customer_id,at,is_fraud\n";
+  for (int i = 0; i < 2000; ++i) csv += std::to_string(i % 500) + ",2026-01-02,0\n";
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ingest("labels", csv);
+  const auto manifest = freeze();
+  ASSERT_TRUE(manifest.ok()) << manifest.error().message;
+  EXPECT_NEAR(static_cast<double>(manifest->rows_valid), 600, 120);
+  const table::Batch rows = data(*manifest);
+  std::map<std::int64_t, std::string> side;
+  for (std::size_t i = 0; i < rows.rows(); ++i) {
+    const std::string now(rows.find("split")->strings()[i]);
+    const auto [seen, added] = side.try_emplace(rows.find("customer_id")->ints()[i], now);
+    ASSERT_EQ(seen->second, now);
+  }
+}
+
+// The same with the stores that run in production, over a restart, with a byte turned on disk.
+TEST(FeaturesOnDisk, survive_a_restart_and_notice_a_flipped_byte) {
+  const table::TestFolder folder;
+  FakeClock clock;
+  security::RequestContext context;
+  context.principal.name = "user:test";
+  context.project = ProjectName("pay");
+  context.zone = Zone("ae");
+  telemetry::Metrics metrics;
+  BlobId segment;
+  for (int round = 0; round < 2; ++round) {
+    const auto sql = std::move(storage::open_sqlite(folder.file("meta.db"))).value();
+    const auto kv = std::move(storage::open_rocksdb(folder.file("online"))).value();
+    const auto blobs = std::move(storage::open_files(folder.file("blobs"))).value();
+    ASSERT_TRUE(
+        sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration})
+            .ok());
+    security::Audit audit(*sql, clock);
+    if (round == 0) {
+      const auto put = [&](const char* kind, const char* name, const char* spec) {
+        storage::Object object;
+        object.kind = kind;
+        object.project = "pay";
+        object.name = name;
+        object.spec = json(spec);
+        ASSERT_TRUE(sql->write([&](storage::SqlTransaction& tx) -> Status {
+                         FALAJ_TRY(storage::put_object(tx, object, clock.now()));
+                         return {};
+                       })
+                        .ok());
+      };
+      put("Entity", "customer", R"({"keys":[{"name":"id","type":"string"}]})");
+      put("Source", "s", R"({"event_time":"at"})");
+      put("FeatureView", "v",
+          R"({"entity":"customer","source":"s","features":[{"name":"x","type":"float64"}]})");
+      put("FeatureService", "svc", R"({"features":["v"]})");
+      put("TrainingSet", "set",
+          R"({"service":"svc","spine":{"path":"l","time":"at","label":"y"}})");
+    }
+    const auto online = std::move(Online::open(*sql, *kv, *blobs)).value();
+    if (round == 0) {
+      Ingest ingest(*sql, *blobs, *online, audit, metrics, clock);
+      const std::string path = folder.write("in.csv", "id,at,x\nann,2026-01-01,4\n");
+      const auto report = ingest.append(context, "v", {path, table::Format::kCsv, {}});
+      ASSERT_TRUE(report.ok()) << report.error().message;
+      segment = report->segments.at(0);
+    }
+    const auto plan = online->plan(context.project, "svc");
+    ASSERT_TRUE(plan.ok());
+    OnlineRow row;
+    const std::vector<KeyPart> key{"ann"};
+    online->read(**plan, key, clock.now(), row);
+    EXPECT_EQ(row.numbers.at(0), 4.0);
+
+    if (round == 1) {
+      const std::string path = blobs->path(segment).value();
+      std::string bytes = table::bytes_of_file(path);
+      bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+      ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+      std::ofstream(path, std::ios::binary) << bytes;
+    }
+    // A store opened afresh has not checked the file yet.
+    const auto fresh = std::move(storage::open_files(folder.file("blobs"))).value();
+    TrainingSets sets(*sql, *fresh, audit, clock);
+    FreezeOptions options;
+    options.name_suffix = "-" + std::to_string(round);
+    options.spine_file = folder.write("l.csv", "id,at,y\nann,2026-01-02,1\n");
+    options.spine_format = table::Format::kCsv;
+    const auto manifest = sets.freeze(context, "set", options);
+    EXPECT_EQ(manifest.ok(), round == 0);
+    if (!manifest.ok()) EXPECT_EQ(manifest.error().id, ErrorId::kSegmentCorrupt);
+  }
+}
+
+// Over several ingests, out of order, with corrections: equal to a scan of everything.
+TEST_F(TrainingSetsTest, agrees_with_a_scan_over_random_ingests) {
+  for (std::uint32_t seed = 0; seed < 15; ++seed) {
+    SCOPED_TRACE(seed);
+    FeatureWorld world;
+    world.apply_activity("5d");
+    world.apply("TrainingSet", "from_file",
+                R"({"service":"svc","spine":{"path":"l","time":"at","label":"y"}})");
+    std::mt19937 random(seed);
+    struct Row {
+      int key, event, created, amount;
+    };
+    std::vector<Row> all;
+    const auto day = [](int n) {
+      return "2026-01-" + std::string(n < 10 ? "0" : "") + std::to_string(n);
+    };
+    const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    for (int file = 0; file < 4; ++file) {
+      std::string csv = kHeader;
+      for (int i = 0; i < 30; ++i) {
+        const Row row{pick(5), 1 + pick(20), 1 + pick(3), static_cast<int>(all.size())};
+        all.push_back(row);
+        csv += std::to_string(row.key) + "," + day(row.event) + "," + day(row.created) + "," +
+               std::to_string(row.amount) + ",c\n";
+      }
+      ASSERT_TRUE(world.append("activity", csv).ok());
+    }
+    std::string spine = "customer_id,at,y\n";
+    std::vector<double> want;
+    std::vector<std::uint8_t> valid;
+    for (int i = 0; i < 60; ++i) {
+      const int key = pick(6);
+      const int at = 1 + pick(28);
+      spine += std::to_string(key) + "," + day(at) + ",1\n";
+      const Row* best = nullptr;
+      for (const Row& row : all) {
+        if (row.key != key || row.event > at || row.event < at - 5) continue;
+        if (best == nullptr || std::tie(row.event, row.created, row.amount) >
+                                   std::tie(best->event, best->created, best->amount)) {
+          best = &row;
+        }
+      }
+      want.push_back(best == nullptr ? 0 : best->amount);
+      valid.push_back(best == nullptr ? 0 : 1);
+    }
+    FreezeOptions options;
+    options.spine_file = world.folder.write("l.csv", spine);
+    options.spine_format = table::Format::kCsv;
+    const auto manifest = world.training_sets->freeze(world.context, "from_file", options);
+    ASSERT_TRUE(manifest.ok()) << manifest.error().message;
+    const auto rows =
+        table::read_all(world.blobs->path(manifest->data).value(), table::Format::kParquet);
+    ASSERT_EQ(*rows->find("amount"), table::Column::of_doubles(want, valid));
+  }
+}
+
+}  // namespace
+}  // namespace falaj::features

@@ -1,0 +1,89 @@
+#include "jobs/exit_error.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/json.h"
+#include "base/units.h"
+
+namespace falaj::jobs {
+namespace {
+
+constexpr std::size_t kLinesShown = 10;
+constexpr std::size_t kTailBytes = 4096;
+
+std::string with_log(std::string message, const std::string& path) {
+  const std::string tail = last_lines(path, kLinesShown);
+  if (!tail.empty()) message.append("; its last lines:\n").append(tail);
+  return message;
+}
+
+std::string limit_text(std::int64_t bytes) {
+  return bytes > 0 ? "its memory limit of " + format_bytes(bytes) : "the machine's memory";
+}
+
+}  // namespace
+
+std::string log_path(const std::string& work_dir) { return work_dir + ".log"; }
+
+std::string last_lines(const std::string& path, std::size_t lines) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) return "";
+  const std::streamoff size = in.tellg();
+  const std::streamoff from = std::max<std::streamoff>(0, size - std::streamoff{kTailBytes});
+  std::string text(static_cast<std::size_t>(size - from), '\0');
+  in.seekg(from);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::size_t begin = text.size();
+  for (std::size_t found = 0; begin > 0; --begin) {
+    if (text[begin - 1] == '\n' && ++found == lines) break;
+  }
+  text.erase(0, begin);
+  // A foreign process wrote it: what is not UTF-8 may not reach JSON or the audit.
+  if (!is_valid_utf8(text)) {
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; }, '?');
+  }
+  std::replace(text.begin(), text.end(), '\0', '?');
+  return text;
+}
+
+Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits,
+                  const std::string& path) {
+  switch (exit.reason) {
+    case exec::ExitReason::kExited:
+      if (exit.code == 0) return {};
+      return Error(ErrorId::kJobFailed,
+                   with_log("the process exited with code " + std::to_string(exit.code), path));
+    case exec::ExitReason::kSignalled: {
+      const char* name = ::strsignal(exit.code);
+      return Error(
+          ErrorId::kJobKilled,
+          with_log("the process was killed by signal " + std::to_string(exit.code) + " (" +
+                       (name == nullptr ? "unknown" : name) +
+                       "); if nobody did that, look for it in the system's log: the machine may "
+                       "have run out of memory",
+                   path));
+    }
+    case exec::ExitReason::kOutOfMemory:
+      return Error(ErrorId::kJobOutOfMemory,
+                   with_log("the process needed more than " + limit_text(limits.memory_bytes_max) +
+                                " (peak " + format_bytes(exit.memory_peak_bytes) +
+                                "): raise resources.memory, or give it fewer rows",
+                            path));
+    case exec::ExitReason::kTimedOut:
+      return Error(ErrorId::kJobTimedOut,
+                   with_log("the process ran past its limit of " + to_string(limits.run_time_max) +
+                                ": raise resources.time_max, or ask for fewer rounds",
+                            path));
+    case exec::ExitReason::kStopped:
+      return Error(Code::kCancelled, "cancelled");
+  }
+  return Error(Code::kInternal, "a process ended for an unknown reason");
+}
+
+}  // namespace falaj::jobs

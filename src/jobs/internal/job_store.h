@@ -1,0 +1,42 @@
+// jobs/internal/job_store.h — jobs as rows of the metadata store.
+#pragma once
+
+#include <vector>
+
+#include "jobs/queue.h"
+#include "security/audit.h"
+#include "storage/sql.h"
+
+namespace falaj::jobs::internal {
+
+// Thread-safe: every call is one transaction.
+class JobStore {
+ public:
+  JobStore(storage::SqlStore& sql, security::Audit& audit, const Clock& clock)
+      : sql_(sql), audit_(audit), clock_(clock) {}
+
+  Result<Job> insert(const security::RequestContext& context, JobSpec spec);
+  Result<Job> get(const JobId& id) const;
+  Result<std::vector<Job>> list(const ProjectName& project) const;
+  // Oldest first. What was running when the server died is queued again by this call.
+  Result<std::vector<JobId>> recover();
+
+  // queued → running, one attempt more; the job as it is then. kConflict when it is not queued.
+  Result<Job> begin_attempt(const JobId& id);
+  // running → queued; `attempts` is what it counts from now on.
+  Status requeue(const JobId& id, int attempts, const std::string& error);
+  // → ended, with an audit entry by `context`. kConflict when it has ended already.
+  Status end(const security::RequestContext& context, const JobId& id, JobStatus status,
+             const std::string& error, const Value& result);
+  // Writes down who asked for the end of a running job.
+  Status record_cancel(const security::RequestContext& context, const Job& job);
+
+ private:
+  storage::SqlStore& sql_;
+  security::Audit& audit_;
+  const Clock& clock_;
+};
+
+bool has_ended(JobStatus status);
+
+}  // namespace falaj::jobs::internal

@@ -1,0 +1,97 @@
+// jobs/queue.h — work that runs outside the server, in the order it came, surviving restarts.
+//
+// A job is recorded before it is acknowledged. Its process reports over a socket (one JSON object a
+// line). When the server dies the job's process dies with it and the job is tried again at start,
+// up to its limit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "base/value.h"
+#include "exec/child.h"
+#include "security/audit.h"
+#include "security/context.h"
+#include "storage/sql.h"
+#include "telemetry/metrics.h"
+
+namespace falaj::jobs {
+
+enum class JobStatus : std::uint8_t { kQueued, kRunning, kSucceeded, kFailed, kCancelled };
+std::string_view status_name(JobStatus status);
+
+struct JobSpec {
+  std::string type;  // "train": selects the handler.
+  std::string project;
+  Value payload;  // What the handler needs to build the command.
+  int attempts_max = 3;
+};
+
+struct Job {
+  JobId id;
+  JobSpec spec;
+  JobStatus status = JobStatus::kQueued;
+  int attempts = 0;
+  std::string error;
+  Value result;
+  Timestamp created_at{};
+  Timestamp ended_at{};
+};
+Value to_value(const Job& job);
+
+// How a type of job runs. Called on the queue's worker thread.
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  // The command, its sandbox and limits, for this attempt. work_dir exists and is empty. An error
+  // fails the job at once; finish() is then not called.
+  virtual Result<exec::ChildSpec> prepare(const Job& job, const std::string& work_dir) = 0;
+  // One report of the child, parsed.
+  virtual void on_report(const Job& job, const Value& report) = 0;
+  // The child ended. Ok → the job's result; an error → failed (tried again only when `retry` and
+  // job.attempts < attempts_max). A cancelled job ends here too, with ExitReason::kStopped, and
+  // without work_dir when it never ran; its outcome is not looked at. jobs/exit_error.h helps.
+  struct Outcome {
+    Result<Value> result;
+    bool retry = false;
+  };
+  virtual Outcome finish(const Job& job, const exec::ChildExit& exit,
+                         const std::string& work_dir) = 0;
+};
+
+extern const storage::Migration kJobsMigration;
+
+struct QueueOptions {
+  std::string work_folder;
+  unsigned concurrency = 1;
+  std::size_t waiting_max = 1000;  // FJ-4005 past it.
+};
+
+class Queue {
+ public:
+  // Jobs left running by a dead server go back to the queue, and fail at start() (their handler is
+  // told, as if killed) when that was their last attempt.
+  static Result<std::unique_ptr<Queue>> open(const QueueOptions& options, storage::SqlStore& sql,
+                                             security::Audit& audit, telemetry::Metrics& metrics,
+                                             const Clock& clock);
+  virtual ~Queue() = default;
+  // Before start(). Not owned.
+  virtual void handle(const std::string& type, Handler& handler) = 0;
+  virtual void start() = 0;
+  // Stops children (they are tried again at the next start) and joins.
+  virtual void stop() = 0;
+
+  virtual Result<JobId> submit(const security::RequestContext& context, JobSpec spec) = 0;
+  virtual Status cancel(const security::RequestContext& context, const JobId& id) = 0;
+  virtual Result<Job> get(const JobId& id) const = 0;
+  virtual Result<std::vector<Job>> list(const ProjectName& project) const = 0;
+  // Waits until the job has ended or `limit` has passed; the job as it is then.
+  virtual Result<Job> wait(const JobId& id, Duration limit) const = 0;
+};
+
+}  // namespace falaj::jobs

@@ -1,0 +1,287 @@
+#include "jobs/queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+
+#include "base/mutex.h"
+#include "jobs/exit_error.h"
+#include "storage/open.h"
+#include "storage/testing/temp_folder.h"
+
+namespace falaj::jobs {
+namespace {
+
+constexpr Duration kPatience = Duration::seconds(60);
+
+// Runs the payload's shell script; the outcome follows the exit.
+class ScriptHandler final : public Handler {
+ public:
+  exec::Limits limits;
+  bool retry_when_killed = true;
+
+  Result<exec::ChildSpec> prepare(const Job& job, const std::string& work_dir) override {
+    if (job.spec.payload.text("script").empty()) {
+      return Error(Code::kInvalidArgument, "no script");
+    }
+    exec::ChildSpec spec;
+    spec.argv = {job.spec.payload.text("program", "/bin/sh"), "-c",
+                 job.spec.payload.text("script")};
+    spec.env = {{"PATH", "/usr/bin:/bin"}};
+    spec.work_dir = work_dir;
+    spec.limits = limits;
+    return spec;
+  }
+  void on_report(const Job&, const Value& report) override {
+    MutexLock lock(mutex_);
+    reports_.push_back(report);
+    changed_.notify_all();
+  }
+  Outcome finish(const Job& job, const exec::ChildExit& exit,
+                 const std::string& work_dir) override {
+    {
+      MutexLock lock(mutex_);
+      exits_.push_back(exit.reason);
+    }
+    const Status status = check_exit(exit, limits, log_path(work_dir));
+    if (!status.ok()) {
+      return {status.error(), retry_when_killed && status.error().id == ErrorId::kJobKilled};
+    }
+    Value result;
+    result["attempt"] = job.attempts;
+    return {result, false};
+  }
+
+  void wait_for_reports(std::size_t count) {
+    MutexLock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(mutex_, std::chrono::nanoseconds(kPatience.nanos),
+                                  [&] { return reports_.size() >= count; }));
+  }
+  std::vector<Value> reports() const {
+    MutexLock lock(mutex_);
+    return reports_;
+  }
+  std::vector<exec::ExitReason> exits() const {
+    MutexLock lock(mutex_);
+    return exits_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Value> reports_;
+  std::vector<exec::ExitReason> exits_;
+};
+
+class QueueTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(sql_->migrate({security::kAuditMigration, kJobsMigration}).ok());
+    reopen();
+  }
+  void reopen(std::size_t waiting_max = 100) {
+    queue_.reset();
+    auto opened = Queue::open({folder_ / "jobs", 1, waiting_max}, *sql_, audit_, metrics_, clock_);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    queue_ = std::move(*opened);
+    queue_->handle("script", handler_);
+  }
+  JobId submit(const std::string& script, int attempts_max = 3) {
+    JobSpec spec;
+    spec.type = "script";
+    spec.payload["script"] = script;
+    spec.attempts_max = attempts_max;
+    auto id = queue_->submit(context_, spec);
+    EXPECT_TRUE(id.ok()) << id.error().message;
+    return id.ok() ? *id : JobId();
+  }
+  Job ended(const JobId& id) {
+    auto job = queue_->wait(id, kPatience);
+    EXPECT_TRUE(job.ok());
+    return *job;
+  }
+
+  storage::TempFolder folder_;
+  FakeClock clock_;
+  telemetry::Metrics metrics_;
+  std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
+  security::Audit audit_{*sql_, clock_};
+  ScriptHandler handler_;
+  std::unique_ptr<Queue> queue_;
+  const security::RequestContext context_ =
+      security::system_context("user:dev", ProjectName("payments"), Zone("ae"));
+};
+
+TEST_F(QueueTest, runs_a_job_and_passes_its_reports_on) {
+  queue_->start();
+  const JobId id = submit(R"(echo '{"progress": 0.5}' >&3; echo '{"progress": 1}' >&3)");
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
+  EXPECT_EQ(job.result.integer("attempt"), 1);
+  ASSERT_EQ(handler_.reports().size(), 2u);
+  EXPECT_DOUBLE_EQ(handler_.reports()[0].number("progress"), 0.5);
+  EXPECT_EQ(queue_->list(ProjectName("payments"))->size(), 1u);
+  security::AuditQuery query;
+  query.action = "job.";
+  EXPECT_EQ(audit_.list(query)->size(), 2u) << "submitted and ended";
+}
+
+TEST_F(QueueTest, leaves_out_malformed_reports_and_counts_them) {
+  queue_->start();
+  const JobId id = submit(R"(printf 'not json\n{"a":\n[1]\n{"progress": 1}\n\377\376\n' >&3)");
+  EXPECT_EQ(ended(id).status, JobStatus::kSucceeded);
+  EXPECT_EQ(handler_.reports().size(), 1u);
+  EXPECT_NE(metrics_.exposition().find("falaj_jobs_reports_malformed_total 4"), std::string::npos)
+      << metrics_.exposition();
+}
+
+TEST_F(QueueTest, a_failure_carries_the_last_lines_of_the_log) {
+  queue_->start();
+  const JobId id = submit("for i in 1 2 3; do echo line $i; done; echo no such column >&2; exit 3");
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_EQ(job.attempts, 1) << "what fails by itself fails again: not retried";
+  EXPECT_NE(job.error.find("FJ-4001"), std::string::npos) << job.error;
+  EXPECT_NE(job.error.find("code 3"), std::string::npos) << job.error;
+  EXPECT_NE(job.error.find("no such column"), std::string::npos) << job.error;
+}
+
+TEST_F(QueueTest, a_killed_process_is_tried_again) {
+  queue_->start();
+  const std::string marker = folder_ / "once";
+  const JobId id =
+      submit("if [ -e " + marker + " ]; then exit 0; fi; touch " + marker + "; kill -9 $$");
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
+  EXPECT_EQ(job.attempts, 2);
+}
+
+TEST_F(QueueTest, gives_up_after_the_last_attempt) {
+  queue_->start();
+  const Job job = ended(submit("kill -9 $$", 2));
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_EQ(job.attempts, 2);
+  EXPECT_NE(job.error.find("FJ-4002"), std::string::npos) << job.error;
+}
+
+TEST_F(QueueTest, a_process_that_hangs_meets_its_limit) {
+  handler_.limits.run_time_max = Duration::milliseconds(100);
+  handler_.limits.grace = Duration::milliseconds(50);
+  queue_->start();
+  const Job job = ended(submit("trap '' TERM; while true; do cat <&3; done"));
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_NE(job.error.find("FJ-4004"), std::string::npos) << job.error;
+  EXPECT_NE(job.error.find("time_max"), std::string::npos) << job.error;
+}
+
+TEST_F(QueueTest, a_process_that_eats_memory_is_told_apart) {
+  handler_.limits.memory_bytes_max = std::int64_t{64} << 20;
+  queue_->start();
+  const Job job = ended(submit("exec tail /dev/zero"));
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_NE(job.error.find("FJ-4003"), std::string::npos) << job.error;
+  EXPECT_NE(job.error.find("resources.memory"), std::string::npos) << job.error;
+}
+
+TEST_F(QueueTest, a_running_job_can_be_cancelled) {
+  queue_->start();
+  const JobId id = submit(R"(echo '{"ready": 1}' >&3; cat <&3)");
+  handler_.wait_for_reports(1);
+  ASSERT_TRUE(queue_->cancel(context_, id).ok());
+  EXPECT_EQ(ended(id).status, JobStatus::kCancelled);
+  EXPECT_EQ(handler_.exits(), std::vector{exec::ExitReason::kStopped});
+  EXPECT_EQ(queue_->cancel(context_, id).error().code, Code::kConflict);
+}
+
+TEST_F(QueueTest, a_waiting_job_can_be_cancelled) {
+  const JobId id = submit("exit 0");
+  ASSERT_TRUE(queue_->cancel(context_, id).ok());
+  EXPECT_EQ(ended(id).status, JobStatus::kCancelled);
+  EXPECT_EQ(handler_.exits(), std::vector{exec::ExitReason::kStopped}) << "its handler is told";
+  const JobId next = submit("exit 0");
+  queue_->start();
+  EXPECT_EQ(ended(next).status, JobStatus::kSucceeded);
+  EXPECT_EQ(queue_->get(id)->attempts, 0);
+}
+
+TEST_F(QueueTest, says_when_it_is_full_or_does_not_know_the_type) {
+  reopen(2);
+  submit("exit 0");
+  submit("exit 0");
+  JobSpec spec;
+  spec.type = "script";
+  spec.payload["script"] = "exit 0";
+  EXPECT_EQ(queue_->submit(context_, spec).error().id, ErrorId::kQueueFull);
+  spec.type = "nonsense";
+  EXPECT_EQ(queue_->submit(context_, spec).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(queue_->get(JobId("none")).error().code, Code::kNotFound);
+}
+
+TEST_F(QueueTest, what_cannot_be_prepared_or_started_fails_with_the_reason) {
+  queue_->start();
+  EXPECT_NE(ended(submit("")).error.find("no script"), std::string::npos);
+  EXPECT_TRUE(handler_.exits().empty());
+  JobSpec spec;
+  spec.type = "script";
+  spec.payload["script"] = "x";
+  spec.payload["program"] = "/no/such/program";
+  const Job job = ended(*queue_->submit(context_, spec));
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_NE(job.error.find("/no/such/program"), std::string::npos) << job.error;
+}
+
+TEST_F(QueueTest, a_stopped_server_takes_its_jobs_up_again) {
+  queue_->start();
+  const std::string marker = folder_ / "second";
+  const JobId id =
+      submit("if [ -e " + marker + R"( ]; then exit 0; fi; echo '{"ready": 1}' >&3; cat <&3)");
+  const JobId behind = submit("exit 0");
+  handler_.wait_for_reports(1);
+  queue_->stop();
+  EXPECT_EQ(queue_->get(id)->status, JobStatus::kQueued);
+  EXPECT_EQ(queue_->get(id)->attempts, 0) << "a stop is not the job's fault";
+  std::ofstream(marker).put('x');
+  reopen();
+  queue_->start();
+  EXPECT_EQ(ended(id).status, JobStatus::kSucceeded);
+  EXPECT_EQ(ended(behind).status, JobStatus::kSucceeded);
+}
+
+TEST_F(QueueTest, a_server_that_died_counts_the_attempt) {
+  const JobId id = submit("exit 0", 2);
+  const JobId last = submit("exit 0", 2);
+  const auto died = [&](const JobId& job, std::int64_t attempts) {
+    ASSERT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                      FALAJ_TRY(tx.execute("UPDATE jobs SET status = 1, attempts = ? WHERE id = ?",
+                                           {attempts, job.str()}));
+                      return {};
+                    })
+                    .ok());
+  };
+  died(id, 1);
+  died(last, 2);
+  reopen();
+  EXPECT_EQ(queue_->get(id)->status, JobStatus::kQueued);
+  queue_->start();
+  EXPECT_EQ(ended(id).status, JobStatus::kSucceeded);
+  EXPECT_EQ(ended(id).attempts, 2);
+  const Job failed = ended(last);
+  EXPECT_EQ(failed.status, JobStatus::kFailed);
+  EXPECT_NE(failed.error.find("FJ-4002"), std::string::npos) << failed.error;
+}
+
+TEST(LastLines, keeps_only_what_may_be_shown) {
+  storage::TempFolder folder;
+  const std::string path = folder / "log";
+  EXPECT_EQ(last_lines(path, 3), "");
+  std::ofstream(path) << "a\nb\nc\nd\n\n";
+  EXPECT_EQ(last_lines(path, 2), "c\nd");
+  std::ofstream(path, std::ios::trunc) << std::string(10'000, 'x');
+  EXPECT_EQ(last_lines(path, 2).size(), 4096u);
+  std::ofstream(path, std::ios::trunc) << "bad \xff\xfe text";
+  EXPECT_EQ(last_lines(path, 2), "bad ?? text");
+}
+
+}  // namespace
+}  // namespace falaj::jobs

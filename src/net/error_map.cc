@@ -1,0 +1,94 @@
+// The one table between error classes and HTTP statuses, and the native error body.
+#include <array>
+
+#include "base/json.h"
+#include "net/http.h"
+#include "net/internal/replies.h"
+
+namespace falaj::net {
+namespace {
+
+struct Row {
+  Code code;
+  int status;
+};
+
+// The first row of a status is the class that a client reads from it.
+constexpr std::array<Row, 13> kTable{{
+    {Code::kInvalidArgument, 400},
+    {Code::kUnauthenticated, 401},
+    {Code::kPermissionDenied, 403},
+    {Code::kNotFound, 404},
+    {Code::kConflict, 409},
+    {Code::kFailedPrecondition, 422},
+    {Code::kResourceExhausted, 429},
+    {Code::kCancelled, 499},
+    {Code::kInternal, 500},
+    {Code::kDataLoss, 500},
+    {Code::kUnimplemented, 501},
+    {Code::kUnavailable, 503},
+    {Code::kDeadlineExceeded, 504},
+}};
+
+void append_member(std::string& out, std::string_view key, std::string_view text) {
+  out += out.size() > 1 ? "," : "";
+  append_json_string(out, key);
+  out += ':';
+  append_json_string(out, text);
+}
+
+}  // namespace
+
+int http_status(Code code) {
+  for (const Row& row : kTable) {
+    if (row.code == code) return row.status;
+  }
+  return 500;
+}
+
+int http_status(const Error& error) {
+  if (error.id == ErrorId::kBodyTooLarge) return 413;
+  return http_status(error.code);
+}
+
+Code code_of_http_status(int status) {
+  for (const Row& row : kTable) {
+    if (row.status == status) return row.code;
+  }
+  if (status == 408) return Code::kDeadlineExceeded;
+  if (status == 412) return Code::kFailedPrecondition;
+  if (status == 421) return Code::kPermissionDenied;
+  if (status == 502) return Code::kUnavailable;
+  return status >= 400 && status < 500 ? Code::kInvalidArgument : Code::kInternal;
+}
+
+Response problem(const Error& error, const Request& request) {
+  return problem_with_status(error, http_status(error), request);
+}
+
+Response problem_with_status(const Error& error, int status, const Request& request) {
+  const ErrorInfo& info = error_info(error.id);
+  const std::string code = to_string(error.id);
+  std::string body = "{";
+  append_member(body, "type", "urn:falaj:error:" + code);
+  append_member(body, "title", info.title);
+  body += ",\"status\":" + std::to_string(status);
+  append_member(body, "detail", error.message);
+  append_member(body, "instance", request.request_id);
+  append_member(body, "code", code);
+  append_member(body, "next_step", info.next_step);
+  body += "}";
+  Response response = Response::json(std::move(body), status);
+  response.content_type = "application/problem+json";
+  return response;
+}
+
+Response error_reply(std::string_view dialect, const Error& error, int status,
+                     const Request& request) {
+  if (dialect != "inference") return problem_with_status(error, status, request);
+  std::string body = "{";
+  append_member(body, "error", error.message);
+  return Response::json(body + "}", status);
+}
+
+}  // namespace falaj::net

@@ -1,0 +1,78 @@
+// net/http.h — an HTTP exchange in plain types. No networking library shows through.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace falaj::net {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;  // As received; names any case.
+
+// The first header of that name, ignoring case; "" when absent.
+std::string_view find_header(const Headers& headers, std::string_view name);
+
+enum class Method : std::uint8_t { kGet, kHead, kPost, kPut, kPatch, kDelete, kOptions };
+std::string_view method_name(Method method);
+
+struct Request {
+  Method method = Method::kGet;
+  std::string path;   // Decoded, without the query.
+  std::string query;  // Raw, without '?'.
+  Headers headers;
+  std::string body;
+  // When the route asked for it, the body went to this file instead (large uploads).
+  std::string body_file;
+  std::map<std::string, std::string, std::less<>> params;  // From the route's {placeholders}.
+  std::string request_id;   // X-Request-Id, taken over if well-formed, else made.
+  std::string traceparent;  // W3C; made if absent.
+  std::string peer;         // Address of the client.
+  std::string principal;    // Who asks, e.g. "user:dev"; set by the gate.
+  Timestamp deadline = Timestamp::max();
+
+  // A query parameter, percent-decoded; nullopt when absent.
+  std::optional<std::string> query_param(std::string_view name) const;
+};
+
+// A stream of server-sent events or chunks. Thread-safe; outlives the handler call.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // False once the client has gone or the server drains: the producer stops.
+  virtual bool send(std::string_view bytes) = 0;
+  virtual bool open() const = 0;
+  virtual void close() = 0;
+};
+
+struct Response {
+  int status = 200;
+  Headers headers;
+  std::string content_type = "application/json";
+  std::string body;
+  // Bytes that live as long as the program (embedded console); used instead of body when set.
+  std::string_view static_body;
+  // When set, the reply is chunked and this gets the stream once the head was sent.
+  std::function<void(std::shared_ptr<Stream>)> on_stream;
+
+  static Response json(std::string body, int status = 200);
+  static Response text(std::string body, int status = 200);
+};
+
+// Renders an error as RFC 9457 problem details with `code` FJ-NNNN.
+Response problem(const Error& error, const Request& request);
+// HTTP status of a class: kNotFound → 404 (one table, both ways).
+int http_status(Code code);
+// The same for one error: 413 for FJ-1009 (body too large), else the status of its class.
+int http_status(const Error& error);
+Code code_of_http_status(int status);
+
+}  // namespace falaj::net

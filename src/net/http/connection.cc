@@ -1,0 +1,404 @@
+#include "net/http/connection.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace falaj::net {
+namespace {
+
+constexpr std::size_t kCopiedBodyMax = 32 << 10;   // Larger bodies are sent from where they are.
+constexpr std::size_t kOutputMax = 256 << 10;      // Pipelined replies kept before a flush.
+constexpr std::size_t kKeptCapacity = 64 << 10;    // Buffers above this are given back.
+constexpr std::size_t kStreamInputMax = 64 << 10;  // Bytes a client may send ahead of a stream.
+constexpr std::size_t kDiscardMax = 64 << 20;
+constexpr std::int64_t kLingerNanos = 2'000'000'000;
+
+void give_back(std::string& buffer) {
+  if (buffer.capacity() > kKeptCapacity) {
+    std::string().swap(buffer);
+  } else {
+    buffer.clear();
+  }
+}
+
+}  // namespace
+
+std::string_view LoopState::date() {
+  const std::time_t now = std::time(nullptr);
+  if (now != date_second_) {
+    date_second_ = now;
+    date_ = http_date(now);
+  }
+  return date_;
+}
+
+void open_connection(ServerCore& core, LoopState& loop, int socket, std::string peer) {
+  TlsSession session;
+  if (core.tls != nullptr) {
+    Result<TlsSession> made = accept_session(*core.tls, socket);
+    if (!made.ok()) {
+      ::close(socket);
+      MutexLock lock(core.mutex);
+      --core.open_connections;
+      core.all_closed.notify_all();
+      return;
+    }
+    session = std::move(made).value();
+  }
+  core.series.connections().add(1);
+  auto connection =
+      std::make_shared<Connection>(core, loop, socket, std::move(peer), std::move(session));
+  loop.connections.push_back(connection);
+  connection->start();
+}
+
+Connection::Connection(ServerCore& core, LoopState& loop, int socket, std::string peer,
+                       TlsSession session)
+    : core_(core),
+      loop_(loop),
+      socket_(socket),
+      transport_(socket, std::move(session)),
+      peer_(std::move(peer)),
+      state_(transport_.is_tls() ? State::kHandshake : State::kIdle),
+      parser_(core.options.header_bytes_max) {}
+
+void Connection::start() {
+  index_ = loop_.connections.size() - 1;
+  watch_ = loop_.loop->watch(socket_, weak_from_this());
+  const Duration limit =
+      transport_.is_tls() ? core_.options.header_timeout : core_.options.idle_timeout;
+  deadline_ = monotonic_nanos() + limit.nanos;
+  if (core_.draining.load()) return close();
+  pump();
+}
+
+void Connection::on_readable() {
+  readable_ = true;
+  pump();
+}
+
+void Connection::on_writable() { pump(); }
+
+void Connection::close() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  if (stream_ != nullptr) stream_->disconnect();
+  watch_.reset();
+  core_.series.connections().add(-1);
+  auto& all = loop_.connections;
+  // Keeps the object alive to the end of this call.
+  const std::shared_ptr<Connection> last = std::exchange(all[index_], nullptr);
+  all[index_] = std::move(all.back());
+  all.pop_back();
+  if (index_ < all.size()) all[index_]->index_ = index_;
+  MutexLock lock(core_.mutex);
+  if (--core_.open_connections == 0) core_.all_closed.notify_all();
+}
+
+void Connection::drop_slow_reader() {
+  core_.series.refused(Refusal::kSlowReader);
+  // A reset: what it did not read would otherwise stay in the kernel until it does.
+  const linger at_once{1, 0};
+  ::setsockopt(watch_->descriptor(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  close();
+}
+
+void Connection::begin_drain() {
+  switch (state_) {
+    case State::kHandshake:
+      return close();
+    case State::kIdle:
+      if (!has_output()) return close();
+      close_after_output_ = true;
+      return;
+    case State::kStreaming:
+      keep_alive_ = false;
+      stream_->close();
+      return;
+    default:
+      keep_alive_ = false;
+  }
+}
+
+void Connection::sweep(std::int64_t now) {
+  if (write_deadline_ != 0 && now > write_deadline_) {
+    return drop_slow_reader();
+  }
+  if (deadline_ == 0 || now < deadline_ || has_output()) return;
+  if (state_ != State::kHead && state_ != State::kBody) return close();
+  refuse({408, Error(Code::kDeadlineExceeded, "the request did not arrive in time: send it faster"),
+          Refusal::kSlowSender});
+  pump();
+}
+
+// ---- Moving bytes ------------------------------------------------------------------------------
+
+void Connection::pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  while (state_ != State::kClosed) {
+    if (state_ == State::kHandshake && !shake_hands()) break;
+    if (!in_.empty() && !starved_) {
+      const std::size_t used = consume(in_);
+      in_.erase(0, used);
+      if (in_.empty()) give_back(in_);
+    }
+    if (state_ == State::kStreaming && !has_output()) feed_stream();
+    const bool had_output = has_output();
+    if (state_ == State::kClosed || !flush()) break;
+    if (on_stream_ != nullptr) {
+      std::exchange(on_stream_, nullptr)(stream_);
+      continue;
+    }
+    // What was queued while the socket was full follows now.
+    if (had_output && state_ == State::kStreaming) continue;
+    if (!in_.empty() && !starved_ && state_ == State::kIdle) continue;
+    if (!wants_bytes() || !read_some()) break;
+  }
+  if (state_ == State::kHead && deadline_ == 0) {
+    deadline_ = monotonic_nanos() + core_.options.header_timeout.nanos;
+  }
+  pumping_ = false;
+}
+
+bool Connection::shake_hands() {
+  switch (transport_.handshake().outcome) {
+    case IoOutcome::kDone:
+      become_idle();
+      return true;
+    case IoOutcome::kWantRead:
+      watch_->wait_readable();
+      return false;
+    case IoOutcome::kWantWrite:
+      watch_->wait_writable();
+      return false;
+    default:
+      core_.series.refused(Refusal::kMalformed);
+      close();
+      return false;
+  }
+}
+
+bool Connection::wants_bytes() const {
+  switch (state_) {
+    case State::kIdle:
+    case State::kHead:
+    case State::kBody:
+    case State::kLinger:
+      return true;
+    case State::kStreaming:
+      return in_.size() < kStreamInputMax;  // To notice that it has gone.
+    default:
+      return false;
+  }
+}
+
+// False: wait for an event, or closed.
+bool Connection::read_some() {
+  if (!readable_) {
+    watch_->wait_readable();
+    return false;
+  }
+  const IoResult result = transport_.read(loop_.scratch);
+  switch (result.outcome) {
+    case IoOutcome::kDone:
+      break;
+    case IoOutcome::kWantRead:
+      readable_ = false;
+      watch_->wait_readable();
+      return false;
+    case IoOutcome::kWantWrite:
+      watch_->wait_writable();
+      return false;
+    default:
+      close();
+      return false;
+  }
+  // A short read means that the socket is empty: saves a call that would say so.
+  if (!transport_.is_tls() && result.bytes < loop_.scratch.size()) readable_ = false;
+  take_bytes({loop_.scratch.data(), result.bytes});
+  return state_ != State::kClosed;
+}
+
+void Connection::take_bytes(std::string_view bytes) {
+  if (state_ == State::kLinger) return discard(bytes.size());
+  starved_ = false;
+  if (!in_.empty()) {
+    in_.append(bytes);
+    return;
+  }
+  bytes.remove_prefix(consume(bytes));
+  in_.append(bytes);
+}
+
+void Connection::discard(std::size_t bytes) {
+  discarded_ += bytes;
+  if (discarded_ > kDiscardMax) close();
+}
+
+bool Connection::output_full() const {
+  return !large_.empty() || out_.size() - out_at_ > kOutputMax || close_after_output_;
+}
+
+// False: blocked or closed.
+bool Connection::flush() {
+  while (has_output()) {
+    const std::string_view first = std::string_view(out_).substr(out_at_);
+    const IoResult result = transport_.write(first, large_);
+    switch (result.outcome) {
+      case IoOutcome::kDone:
+        break;
+      case IoOutcome::kWantWrite:
+        write_deadline_ = monotonic_nanos() + core_.options.idle_timeout.nanos;
+        watch_->wait_writable();
+        return false;
+      case IoOutcome::kWantRead:
+        watch_->wait_readable();
+        return false;
+      default:
+        close();
+        return false;
+    }
+    const std::size_t of_first = std::min(result.bytes, first.size());
+    out_at_ += of_first;
+    large_.remove_prefix(result.bytes - of_first);
+  }
+  return finish_output();
+}
+
+bool Connection::finish_output() {
+  if (std::exchange(write_deadline_, 0) != 0 && state_ == State::kIdle) become_idle();
+  out_at_ = 0;
+  give_back(out_);
+  if (!large_owned_.empty()) std::string().swap(large_owned_);
+  if (!close_after_output_ || state_ == State::kLinger) return true;
+  if (!linger_) {
+    close();
+    return false;
+  }
+  transport_.finish_writing();
+  state_ = State::kLinger;
+  give_back(in_);
+  deadline_ = monotonic_nanos() + kLingerNanos;
+  return true;
+}
+
+void Connection::feed_stream() {
+  switch (stream_->take(out_)) {
+    case EventStream::Progress::kOpen:
+      return;
+    case EventStream::Progress::kOverflowed:
+      return drop_slow_reader();
+    case EventStream::Progress::kEnded:
+      break;
+  }
+  stream_.reset();
+  if (keep_alive_ && !core_.draining.load()) return become_idle();
+  close_after_output_ = true;
+  state_ = State::kRunning;  // Nothing more is read; the flush closes.
+}
+
+void Connection::stream_ready() {
+  if (state_ != State::kStreaming) return;
+  // A full socket must not keep an overflow from being noticed.
+  if (stream_->overflowed()) return drop_slow_reader();
+  pump();
+}
+
+// ---- Answering ---------------------------------------------------------------------------------
+
+void Connection::answered(const Request& request, Response response) {
+  if (state_ != State::kRunning) return;
+  reply(request, std::move(response), After::kAsAsked);
+  pump();
+}
+
+std::string_view Connection::dialect() const {
+  if (route_ != nullptr) return route_->dialect;
+  const std::string_view path = request_.path;
+  return path == "/v2" || path.starts_with("/v2/") ? "inference" : "native";
+}
+
+void Connection::fail(int status, const Error& error, After after) {
+  Response response = error_reply(dialect(), error, status, request_);
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
+  reply(request_, std::move(response), after);
+}
+
+void Connection::refuse(Refused refused) {
+  core_.series.refused(refused.reason);
+  take_over_ids();
+  linger_ = true;
+  fail(refused.status, refused.error, After::kClose);
+}
+
+void Connection::reply(const Request& request, Response response, After after) {
+  if (body_follows_) {
+    after = After::kClose;  // Its unread body stands where the next request would.
+    linger_ = true;
+  }
+  const bool close = after == After::kClose || !keep_alive_ || core_.draining.load();
+  RouteSeries& series = core_.series.of(route_);
+  series.count(request.method, response.status);
+  const std::int64_t now = monotonic_nanos();
+  if (started_ != 0) series.observe(now - started_);
+  const AfterReply head_after = close ? AfterReply::kClose : AfterReply::kKeepAlive;
+  if (response.on_stream != nullptr && request.method != Method::kHead) {
+    return reply_with_stream(request, std::move(response), head_after);
+  }
+  const bool bodiless = response.status == 204 || response.status == 304;
+  const std::size_t bytes =
+      response.static_body.empty() ? response.body.size() : response.static_body.size();
+  append_reply_head(out_, {.response = response,
+                           .request = request,
+                           .date = loop_.date(),
+                           .body_bytes = bytes,
+                           .framing = bodiless ? Framing::kNone : Framing::kLength,
+                           .after = head_after});
+  if (!bodiless && request.method != Method::kHead) append_body(request, response);
+  close_after_output_ = close;
+  state_ = State::kIdle;
+  upload_.reset();
+  deadline_ = now + core_.options.idle_timeout.nanos;
+}
+
+void Connection::append_body(const Request&, Response& response) {
+  const bool is_static = !response.static_body.empty();
+  const std::string_view body = is_static ? response.static_body : std::string_view(response.body);
+  if (body.size() <= kCopiedBodyMax) {
+    out_.append(body);
+  } else if (is_static) {
+    large_ = body;
+  } else {
+    large_owned_ = std::move(response.body);
+    large_ = large_owned_;
+  }
+}
+
+void Connection::reply_with_stream(const Request& request, Response response, AfterReply after) {
+  const bool chunked = parser_.head().version == 11;
+  keep_alive_ = chunked && after == AfterReply::kKeepAlive;
+  append_reply_head(out_, {.response = response,
+                           .request = request,
+                           .date = loop_.date(),
+                           .framing = chunked ? Framing::kChunked : Framing::kUntilClose,
+                           .after = keep_alive_ ? AfterReply::kKeepAlive : AfterReply::kClose});
+  stream_ = std::make_shared<EventStream>(
+      loop_.loop, weak_from_this(),
+      chunked ? EventStream::Chunked::kYes : EventStream::Chunked::kNo);
+  on_stream_ = std::move(response.on_stream);
+  upload_.reset();
+  state_ = State::kStreaming;
+  deadline_ = 0;
+  if (core_.draining.load()) stream_->close();
+}
+
+void Connection::become_idle() {
+  state_ = State::kIdle;
+  deadline_ = monotonic_nanos() + core_.options.idle_timeout.nanos;
+}
+
+}  // namespace falaj::net

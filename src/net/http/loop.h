@@ -1,0 +1,50 @@
+// net/http/loop.h — one event-loop thread and the descriptors that it watches (Asio, hidden).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/time.h"
+
+namespace falaj::net {
+
+// Called on the loop's thread when its descriptor is ready.
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+  virtual void on_readable() = 0;
+  virtual void on_writable() = 0;
+};
+
+// A descriptor in a loop. Used on the loop's thread only, and never after the loop was stopped.
+// Owns the descriptor: destruction closes it, and no call follows.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  virtual int descriptor() const = 0;
+  // Asks for one call when ready; asking again before the call changes nothing.
+  virtual void wait_readable() = 0;
+  virtual void wait_writable() = 0;
+};
+
+class Loop {
+ public:
+  // Starts the thread.
+  static std::shared_ptr<Loop> start();
+  virtual ~Loop() = default;  // stop() comes first.
+
+  // Runs `task` on the loop's thread, in order of posting. Thread-safe. After stop() the task is
+  // dropped without running.
+  virtual void post(std::function<void()> task) = 0;
+  // Loop's thread only. `target` is asked for only while it lives.
+  virtual std::unique_ptr<Watch> watch(int descriptor, std::weak_ptr<Pollable> target) = 0;
+  // Calls `tick` on the loop's thread every `interval` until stop().
+  virtual void every(Duration interval, std::function<void()> tick) = 0;
+  // Runs what was posted before, then ends and joins the thread and drops the rest. Every Watch is
+  // gone by then: the last posted task sees to it. Idempotent; never from the loop's own thread.
+  virtual void stop() = 0;
+};
+
+}  // namespace falaj::net

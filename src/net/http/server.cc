@@ -1,0 +1,233 @@
+#include "net/server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <random>
+
+#include "base/log.h"
+#include "net/http/connection.h"
+#include "net/http/core.h"
+#include "net/internal/address.h"
+
+namespace falaj::net {
+namespace {
+
+constexpr Duration kDestructorLimit = Duration::seconds(1);
+constexpr int kAcceptedAtOnce = 64;
+
+constexpr std::string_view kTooMany =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\n"
+    "Connection: close\r\n\r\n";
+
+// Takes new connections on the first loop and deals them out in turn: with few clients every loop
+// gets its share, which the kernel's hashing would not promise.
+class Acceptor final : public Pollable {
+ public:
+  Acceptor(ServerCore& core, std::vector<std::shared_ptr<LoopState>>& loops)
+      : core_(core), loops_(loops) {}
+
+  void begin(std::unique_ptr<Watch> watch) {
+    watch_ = std::move(watch);
+    watch_->wait_readable();
+  }
+  void stop() { watch_.reset(); }
+  // After the process ran out of descriptors: tries again.
+  void retry() {
+    if (watch_ != nullptr && std::exchange(starved_, false)) watch_->wait_readable();
+  }
+
+  void on_readable() override {
+    for (int i = 0; i < kAcceptedAtOnce; ++i) {
+      sockaddr_storage address{};
+      socklen_t size = sizeof address;
+      const int socket = ::accept4(watch_->descriptor(), reinterpret_cast<sockaddr*>(&address),
+                                   &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (socket >= 0) {
+        take(socket, address_text(address));
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        core_.series.refused(Refusal::kDescriptors);
+        starved_ = true;  // Readiness would come back at once, for ever.
+        return;
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        break;
+      }
+    }
+    watch_->wait_readable();
+  }
+  void on_writable() override {}
+
+ private:
+  void take(int socket, std::string peer) {
+    const int on = 1;
+    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    bool room = false;
+    {
+      MutexLock lock(core_.mutex);
+      room = core_.open_connections < core_.options.connections_max;
+      if (room) ++core_.open_connections;
+    }
+    if (!room) {
+      core_.series.refused(Refusal::kConnections);
+      if (core_.tls == nullptr) ::send(socket, kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL);
+      ::shutdown(socket, SHUT_WR);
+      ::close(socket);
+      return;
+    }
+    const std::shared_ptr<LoopState>& loop = loops_[next_++ % loops_.size()];
+    if (loop == loops_.front()) return open_connection(core_, *loop, socket, std::move(peer));
+    loop->loop->post([&core = core_, loop, socket, peer = std::move(peer)]() mutable {
+      open_connection(core, *loop, socket, std::move(peer));
+    });
+  }
+
+  ServerCore& core_;
+  std::vector<std::shared_ptr<LoopState>>& loops_;
+  std::unique_ptr<Watch> watch_;
+  std::size_t next_ = 0;
+  bool starved_ = false;
+};
+
+void for_each_connection(LoopState& loop, const std::function<void(Connection&)>& call) {
+  // Backwards: a connection that closes is replaced by the last one, which was seen already.
+  for (std::size_t i = loop.connections.size(); i-- > 0;) {
+    if (i >= loop.connections.size()) continue;
+    const std::shared_ptr<Connection> connection = loop.connections[i];
+    call(*connection);
+  }
+}
+
+class HttpServer final : public Server {
+ public:
+  HttpServer(const ServerOptions& options, const Router& router, Gate gate,
+             telemetry::Metrics& metrics)
+      : core_(options, router, std::move(gate), metrics) {}
+
+  ~HttpServer() override { drain(kDestructorLimit); }
+
+  Status begin() {
+    if (!core_.options.tls.certificate.empty()) {
+      core_.tls = FALAJ_TRY(make_server_tls(core_.options.tls.certificate, core_.options.tls.key));
+    }
+    const int socket = FALAJ_TRY(listen_on(core_.options.host, core_.options.port));
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = address_port(address);
+    core_.pool = std::make_unique<exec::Pool>(
+        exec::PoolOptions{.name = "http",
+                          .threads = std::max(core_.options.pool_threads, 1u),
+                          .queue_max = core_.options.pool_queue_max});
+    start_loops(socket);
+    return {};
+  }
+
+  std::uint16_t port() const override { return port_; }
+
+  void drain(Duration limit) override {
+    MutexLock once(drain_mutex_);
+    if (loops_.empty() || drained_) return;
+    drained_ = true;
+    core_.draining = true;
+    loops_.front()->loop->post([acceptor = acceptor_] { acceptor->stop(); });
+    on_every_connection([](Connection& connection) { connection.begin_drain(); });
+    {
+      MutexLock lock(core_.mutex);
+      core_.all_closed.wait_for(
+          core_.mutex, std::chrono::nanoseconds(limit.nanos),
+          [this]() FALAJ_REQUIRES(core_.mutex) { return core_.open_connections == 0; });
+    }
+    core_.cut = true;
+    on_every_connection([](Connection& connection) { connection.close(); });
+    core_.pool->drain();
+    for (const auto& loop : loops_) loop->loop->stop();
+  }
+
+ private:
+  void start_loops(int listening_socket) {
+    std::random_device random;
+    const unsigned count = std::max(core_.options.loop_threads, 1u);
+    for (unsigned i = 0; i < count; ++i) {
+      const std::uint64_t seed = (std::uint64_t{random()} << 32) | random();
+      loops_.push_back(std::make_shared<LoopState>(Loop::start(), seed));
+    }
+    acceptor_ = std::make_shared<Acceptor>(core_, loops_);
+    const Duration interval = sweep_interval();
+    for (const auto& loop : loops_) {
+      loop->loop->every(interval, [state = loop.get()] {
+        if (state->connections.empty()) return;
+        const std::int64_t now = monotonic_nanos();
+        for_each_connection(*state, [now](Connection& each) { each.sweep(now); });
+      });
+    }
+    loops_.front()->loop->every(interval, [acceptor = acceptor_] { acceptor->retry(); });
+    loops_.front()->loop->post(
+        [loop = loops_.front()->loop.get(), acceptor = acceptor_, listening_socket] {
+          acceptor->begin(loop->watch(listening_socket, acceptor));
+        });
+  }
+
+  // Often enough that a limit is kept within a quarter of itself.
+  Duration sweep_interval() const {
+    const ServerOptions& o = core_.options;
+    const Duration least = std::min({o.header_timeout, o.body_timeout, o.idle_timeout});
+    return std::clamp(Duration{least.nanos / 4}, Duration::milliseconds(5), Duration::seconds(1));
+  }
+
+  // The loops live as long as this: a raw pointer keeps a loop from owning itself.
+  void on_every_connection(const std::function<void(Connection&)>& call) {
+    for (const auto& loop : loops_) {
+      loop->loop->post([state = loop.get(), call] { for_each_connection(*state, call); });
+    }
+  }
+
+  ServerCore core_;
+  std::vector<std::shared_ptr<LoopState>> loops_;
+  std::shared_ptr<Acceptor> acceptor_;
+  std::uint16_t port_ = 0;
+  Mutex drain_mutex_;
+  bool drained_ FALAJ_GUARDED_BY(drain_mutex_) = false;
+};
+
+Status prepare_uploads(const ServerOptions& options, const Router& router) {
+  const auto& routes = router.routes();
+  const auto wants = std::find_if(routes.begin(), routes.end(), [](const auto& route) {
+    return route->body_to == BodyTo::kFile;
+  });
+  if (wants == routes.end()) return {};
+  if (options.upload_folder.empty()) {
+    return Error(Code::kInvalidArgument,
+                 "route " + (*wants)->path + " stores its body in a file: set an upload folder");
+  }
+  std::error_code ec;
+  std::filesystem::create_directories(options.upload_folder, ec);
+  if (ec) {
+    return Error(Code::kInvalidArgument,
+                 "cannot make the upload folder '" + options.upload_folder + "': " + ec.message());
+  }
+  remove_stale_uploads(options.upload_folder);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, const Router& router,
+                                              Gate gate, telemetry::Metrics& metrics) {
+  if (options.tls.certificate.empty() && !is_loopback_host(options.host)) {
+    return Error(ErrorId::kUnsafeListen, "listening on " + options.host +
+                                             " without TLS would send everything in the clear: " +
+                                             "give a certificate and key, or listen on 127.0.0.1");
+  }
+  FALAJ_TRY(prepare_uploads(options, router));
+  auto server = std::make_unique<HttpServer>(options, router, std::move(gate), metrics);
+  FALAJ_TRY(server->begin());
+  log::info("listening", {{"host", options.host}, {"port", server->port()}});
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace falaj::net

@@ -1,0 +1,92 @@
+// net/router.h — routes are declared, with what they do and what they demand.
+//
+// A Route cannot be made without a permission: the type has no default for it. The server builds
+// /openapi.json and docs/reference/routes.md from the same declarations.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/http.h"
+
+namespace falaj::net {
+
+// What a caller needs. Its meaning is decided by security; `net` only refuses routes without one.
+class Permission {
+ public:
+  // "objects.read", "audit.verify": lower-case words, one dot. Anything else stops the start.
+  explicit Permission(std::string_view action) : action_(action) {}
+  // For what anyone may ask: health, version, the console's files.
+  static Permission anyone() { return Permission("public.read"); }
+  const std::string& action() const { return action_; }
+
+ private:
+  std::string action_;
+};
+
+// Where a handler runs. kLoop: on the event-loop thread, for calls that never block (microseconds).
+// kPool: on the bounded pool; past its limit the server answers 503 by itself.
+enum class RunsOn : std::uint8_t { kLoop, kPool };
+enum class BodyTo : std::uint8_t { kMemory, kFile };
+
+// Answers once, on any thread, at once or later.
+using Reply = std::function<void(Response)>;
+using Handler = std::function<void(const Request& request, Reply reply)>;
+// The usual shape: returns its answer.
+using SyncHandler = std::function<Response(const Request& request)>;
+
+struct Route {
+  Route(Method m, std::string_view p, Permission perm, std::string_view text, SyncHandler h)
+      : method(m),
+        path(p),
+        permission(std::move(perm)),
+        summary(text),
+        sync_handler(std::move(h)) {}
+
+  Method method;
+  // "/api/v1/deployments/{name}:predict": {x} matches one segment's text, at least one character.
+  // A last segment {x...} matches the rest of the path, slashes included.
+  std::string path;
+  Permission permission;
+  std::string summary;  // One sentence, for the reference.
+  SyncHandler sync_handler;
+  Handler handler;  // Used instead when set.
+  RunsOn runs_on = RunsOn::kPool;
+  BodyTo body_to = BodyTo::kMemory;
+  std::int64_t body_bytes_max = 8 << 20;
+  std::string dialect = "native";  // "native", "inference", "console", "operations": error bodies.
+};
+
+// Runs before the handler with the route's permission: returns the error to answer with, or ok and
+// may add to the request's context headers. Set by app from security.
+using Gate = std::function<Status(const Route& route, Request& request)>;
+
+struct Match {
+  const Route* route = nullptr;  // nullptr: not found.
+  bool path_known = false;       // True with route == nullptr: wrong method (405).
+  std::string allow;             // Then: the methods that would do, as in the Allow header.
+};
+
+class Router {
+ public:
+  Router();
+  ~Router();
+  // Stops the process when two routes overlap or a permission is malformed: a programming error.
+  void add(Route route);
+  // Fills request.params. A literal segment wins over a placeholder, a longer suffix over a shorter
+  // one, any segment over {x...}. HEAD is answered by GET's route. Thread-safe once every route is
+  // added. Cost: proportional to the path's segments, not to the number of routes.
+  Match match(Request& request) const;
+  const std::vector<std::unique_ptr<Route>>& routes() const { return routes_; }
+
+ private:
+  struct Tree;
+  std::vector<std::unique_ptr<Route>> routes_;
+  std::unique_ptr<Tree> tree_;
+};
+
+}  // namespace falaj::net

@@ -1,0 +1,52 @@
+// net/server.h — the HTTP/1.1 server: a few event-loop threads, a bounded pool, limits on
+// everything a client controls.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/time.h"
+#include "net/router.h"
+#include "telemetry/metrics.h"
+
+namespace falaj::net {
+
+struct TlsFiles {
+  std::string certificate;  // PEM chain. Empty: plain HTTP.
+  std::string key;
+};
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;  // 0: any free one, see port().
+  TlsFiles tls;            // TLS 1.3 only.
+  unsigned loop_threads = 2;
+  unsigned pool_threads = 8;
+  std::size_t pool_queue_max = 1024;
+  std::size_t connections_max = 12'000;
+  std::size_t header_bytes_max = 16 << 10;
+  Duration header_timeout = Duration::seconds(10);  // From the first byte: slow clients are cut.
+  Duration body_timeout = Duration::minutes(5);
+  Duration idle_timeout = Duration::seconds(75);
+  std::string upload_folder;  // For BodyTo::kFile.
+  // Host names answered besides loopback addresses and the listening host (DNS rebinding).
+  // An Origin header must name the same host and port as Host, or the request is refused.
+  std::vector<std::string> allowed_hosts;
+};
+
+class Server {
+ public:
+  // Listens before it returns. FJ-8007 when the port is taken, naming it and the next step;
+  // FJ-7003 when `host` is not loopback and there is no TLS.
+  // `router`, `metrics` outlive the server.
+  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, const Router& router,
+                                               Gate gate, telemetry::Metrics& metrics);
+  virtual ~Server() = default;  // Drains first.
+  virtual std::uint16_t port() const = 0;
+  // Stops accepting, lets running requests finish up to `limit`, closes streams. Idempotent.
+  virtual void drain(Duration limit) = 0;
+};
+
+}  // namespace falaj::net

@@ -1,0 +1,99 @@
+#include "net/tls/transport.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+namespace falaj::net {
+
+IoResult Transport::failed(std::string text) {
+  error_text_ = std::move(text);
+  return {IoOutcome::kFailed, 0};
+}
+
+// Call right after the OpenSSL function, with its error queue cleared before.
+IoResult Transport::tls_result(int returned) {
+  switch (SSL_get_error(session_.get(), returned)) {
+    case SSL_ERROR_NONE:
+      return {IoOutcome::kDone, static_cast<std::size_t>(returned)};
+    case SSL_ERROR_WANT_READ:
+      return {IoOutcome::kWantRead, 0};
+    case SSL_ERROR_WANT_WRITE:
+      return {IoOutcome::kWantWrite, 0};
+    case SSL_ERROR_ZERO_RETURN:
+      return {IoOutcome::kClosed, 0};
+    case SSL_ERROR_SYSCALL: {
+      const int code = errno;
+      return failed(code == 0 ? "the peer closed without ending TLS" : std::strerror(code));
+    }
+    default:
+      break;
+  }
+  const long verified = SSL_get_verify_result(session_.get());
+  if (verified != X509_V_OK) {
+    return failed(std::string("certificate refused: ") + X509_verify_cert_error_string(verified));
+  }
+  std::array<char, 256> text{};
+  ERR_error_string_n(ERR_get_error(), text.data(), text.size());
+  return failed(text.data());
+}
+
+IoResult Transport::handshake() {
+  if (!is_tls()) return {};
+  ERR_clear_error();
+  return tls_result(SSL_do_handshake(session_.get()));
+}
+
+IoResult Transport::read(std::span<char> into) {
+  if (is_tls()) {
+    ERR_clear_error();
+    const std::size_t most = std::min<std::size_t>(into.size(), std::numeric_limits<int>::max());
+    return tls_result(SSL_read(session_.get(), into.data(), static_cast<int>(most)));
+  }
+  while (true) {
+    const ssize_t count = ::recv(socket_, into.data(), into.size(), 0);
+    if (count > 0) return {IoOutcome::kDone, static_cast<std::size_t>(count)};
+    if (count == 0) return {IoOutcome::kClosed, 0};
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return {IoOutcome::kWantRead, 0};
+    if (errno != EINTR) return failed(std::strerror(errno));
+  }
+}
+
+IoResult Transport::write(std::string_view first, std::string_view second) {
+  if (is_tls()) {
+    const std::string_view bytes = first.empty() ? second : first;
+    if (bytes.empty()) return {};
+    ERR_clear_error();
+    const std::size_t most = std::min<std::size_t>(bytes.size(), std::numeric_limits<int>::max());
+    return tls_result(SSL_write(session_.get(), bytes.data(), static_cast<int>(most)));
+  }
+  std::array<iovec, 2> parts{{{const_cast<char*>(first.data()), first.size()},
+                              {const_cast<char*>(second.data()), second.size()}}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = second.empty() ? 1 : 2;
+  while (true) {
+    const ssize_t count = ::sendmsg(socket_, &message, MSG_NOSIGNAL);
+    if (count >= 0) return {IoOutcome::kDone, static_cast<std::size_t>(count)};
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return {IoOutcome::kWantWrite, 0};
+    if (errno != EINTR) return failed(std::strerror(errno));
+  }
+}
+
+void Transport::finish_writing() {
+  if (is_tls()) {
+    ERR_clear_error();
+    SSL_shutdown(session_.get());
+    ERR_clear_error();
+  }
+  ::shutdown(socket_, SHUT_WR);
+}
+
+}  // namespace falaj::net

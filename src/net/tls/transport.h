@@ -1,0 +1,53 @@
+// net/tls/transport.h — bytes over a non-blocking socket, plain or TLS, without waiting.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "net/tls/tls.h"
+
+namespace falaj::net {
+
+enum class IoOutcome : std::uint8_t {
+  kDone,       // `bytes` were moved.
+  kWantRead,   // Try again when the socket is readable.
+  kWantWrite,  // Try again when the socket is writable.
+  kClosed,     // The peer has ended its side, in order.
+  kFailed,     // Reset, or a TLS fault; see error_text().
+};
+
+struct IoResult {
+  IoOutcome outcome = IoOutcome::kDone;
+  std::size_t bytes = 0;
+};
+
+// Does not own the socket. One thread at a time.
+class Transport {
+ public:
+  explicit Transport(int socket) : socket_(socket) {}
+  Transport(int socket, TlsSession session) : socket_(socket), session_(std::move(session)) {}
+
+  bool is_tls() const { return session_ != nullptr; }
+  // kDone when the handshake is complete; at once for a plain socket.
+  IoResult handshake();
+  IoResult read(std::span<char> into);
+  // Writes from the beginning of `first`, then of `second`; may write less than asked.
+  IoResult write(std::string_view first, std::string_view second = {});
+  // Says that nothing more will be written.
+  void finish_writing();
+  // Why the last call gave kFailed.
+  const std::string& error_text() const { return error_text_; }
+
+ private:
+  IoResult tls_result(int returned);
+  IoResult failed(std::string text);
+
+  int socket_;
+  TlsSession session_;
+  std::string error_text_;
+};
+
+}  // namespace falaj::net

@@ -1,0 +1,90 @@
+// registry/models.h — models, their immutable versions, and the aliases that point at them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "base/value.h"
+#include "security/audit.h"
+#include "security/context.h"
+#include "storage/blob.h"
+#include "storage/objects.h"
+#include "storage/sql.h"
+
+namespace falaj::registry {
+
+struct TensorSpec {
+  std::string name;
+  std::string datatype;             // "FP32", "INT64", …
+  std::vector<std::int64_t> shape;  // -1 for the batch.
+  bool operator==(const TensorSpec&) const = default;
+};
+
+struct Signature {
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  std::vector<std::string> features;  // Column names of the one input, in order.
+};
+// {"inputs": [{name, datatype, shape}], "outputs", "features"}; strict.
+Result<Signature> signature_from_value(const Value& value);
+
+struct ModelVersion {
+  std::string project;
+  std::string model;
+  std::int64_t version = 0;  // 1, 2, 3 …
+  BlobId onnx;               // What is served.
+  BlobId native;             // The engine's own file (LightGBM text), or empty.
+  Signature signature;
+  std::string training_set;     // Manifest id.
+  std::string feature_service;  // What predict-by-entity reads.
+  RunId run;
+  std::string code_version;  // falaj's version and build hash.
+  std::string zone;
+  Value metrics;  // {"auc": …} on the valid split.
+  Value proof;    // ONNX equality: {"rows", "mismatches", "max_abs_diff"}.
+  Timestamp created_at{};
+};
+Value to_value(const ModelVersion& version);
+
+extern const storage::Migration kRegistryMigration;
+
+// kind: Model   spec: {description, aliases?: …}. Created by registration too, if absent.
+std::vector<storage::KindInfo> kinds();
+
+// Thread-safe.
+class Models {
+ public:
+  Models(storage::SqlStore& sql, storage::BlobStore& blobs, security::Audit& audit,
+         const Clock& clock);
+
+  // Gives it the next number. The blobs must be in the store (FJ-5002 otherwise). Registering the
+  // same run and file again returns the version it already has: safe to repeat after a crash.
+  Result<ModelVersion> add_version(const security::RequestContext& context, ModelVersion version);
+  // FJ-5001 naming the model, with what exists.
+  Result<ModelVersion> get(const ProjectName& project, const std::string& model,
+                           std::int64_t version) const;
+  Result<std::vector<ModelVersion>> versions(const ProjectName& project,
+                                             const std::string& model) const;
+  Result<std::vector<std::string>> models(const ProjectName& project) const;
+
+  // Moves an alias; `reason` goes to the audit with the version it pointed at before.
+  Status set_alias(const security::RequestContext& context, const std::string& model,
+                   const std::string& alias, std::int64_t version, const Value& evidence);
+  Result<std::optional<std::int64_t>> alias(const ProjectName& project, const std::string& model,
+                                            const std::string& alias) const;
+  // {"champion": 2}
+  Result<Value> aliases(const ProjectName& project, const std::string& model) const;
+
+ private:
+  storage::SqlStore& sql_;
+  storage::BlobStore& blobs_;
+  security::Audit& audit_;
+  const Clock& clock_;
+};
+
+}  // namespace falaj::registry

@@ -1,0 +1,133 @@
+#include "registry/models.h"
+
+#include <gtest/gtest.h>
+
+#include "storage/open.h"
+#include "storage/testing/temp_folder.h"
+
+namespace falaj::registry {
+namespace {
+
+class ModelsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(
+        sql_->migrate({security::kAuditMigration, storage::kObjectsMigration, kRegistryMigration})
+            .ok());
+  }
+  ModelVersion candidate(const std::string& run, const std::string& bytes = "onnx") {
+    ModelVersion version;
+    version.model = "fraud";
+    version.onnx = *blobs_->put(bytes);
+    version.native = *blobs_->put("native");
+    version.signature.inputs.push_back({"input", "FP32", {-1, 2}});
+    version.signature.outputs.push_back({"probabilities", "FP32", {-1, 2}});
+    version.signature.features = {"amount", "count"};
+    version.training_set = "abc";
+    version.feature_service = "fraud_v1";
+    version.run = RunId(run);
+    version.zone = "ae";
+    version.metrics["auc"] = 0.9;
+    version.proof["rows"] = 100'000;
+    return version;
+  }
+
+  storage::TempFolder folder_;
+  FakeClock clock_;
+  std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
+  std::unique_ptr<storage::BlobStore> blobs_ = storage::make_fake_blobs(folder_ / "blobs");
+  security::Audit audit_{*sql_, clock_};
+  Models models_{*sql_, *blobs_, audit_, clock_};
+  const ProjectName project_{"payments"};
+  const security::RequestContext context_ =
+      security::system_context("user:dev", project_, Zone("ae"));
+};
+
+TEST_F(ModelsTest, numbers_versions_and_gives_them_back_whole) {
+  ASSERT_EQ(models_.add_version(context_, candidate("r1"))->version, 1);
+  ASSERT_EQ(models_.add_version(context_, candidate("r2"))->version, 2);
+  const auto back = models_.get(project_, "fraud", 1);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->signature.features, (std::vector<std::string>{"amount", "count"}));
+  EXPECT_EQ(back->signature.inputs.front(), (TensorSpec{"input", "FP32", {-1, 2}}));
+  EXPECT_EQ(to_value(*back), to_value(*models_.get(project_, "fraud", 1)));
+  const auto all = models_.versions(project_, "fraud");
+  ASSERT_EQ(all->size(), 2u);
+  EXPECT_EQ(all->front().version, 2) << "newest first";
+  EXPECT_EQ(*models_.models(project_), std::vector<std::string>{"fraud"});
+  EXPECT_TRUE(models_.models(ProjectName("other"))->empty());
+}
+
+TEST_F(ModelsTest, registering_the_same_run_again_is_the_same_version) {
+  ASSERT_EQ(models_.add_version(context_, candidate("r1"))->version, 1);
+  EXPECT_EQ(models_.add_version(context_, candidate("r1"))->version, 1);
+  EXPECT_EQ(audit_.head()->sequence, 1);
+}
+
+TEST_F(ModelsTest, refuses_a_file_that_is_not_in_the_store) {
+  ModelVersion version = candidate("r1");
+  version.onnx = BlobId(std::string(64, 'a'));
+  const auto refused = models_.add_version(context_, version);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().id, ErrorId::kModelCorrupt);
+  EXPECT_EQ(audit_.head()->sequence, 0);
+  version = candidate("r1");
+  version.native = BlobId();
+  EXPECT_TRUE(models_.add_version(context_, version).ok()) << "the engine's file is optional";
+}
+
+TEST_F(ModelsTest, says_what_exists_when_something_does_not) {
+  EXPECT_EQ(models_.get(project_, "fraud", 1).error().id, ErrorId::kModelNotFound);
+  ASSERT_TRUE(models_.add_version(context_, candidate("r1")).ok());
+  const auto other = models_.get(project_, "froud", 1);
+  EXPECT_NE(other.error().message.find("fraud"), std::string::npos) << other.error().message;
+  const auto later = models_.get(project_, "fraud", 7);
+  EXPECT_EQ(later.error().id, ErrorId::kModelNotFound);
+  EXPECT_NE(later.error().message.find("version 1"), std::string::npos) << later.error().message;
+}
+
+TEST_F(ModelsTest, an_alias_moves_with_its_evidence) {
+  ASSERT_TRUE(models_.add_version(context_, candidate("r1")).ok());
+  ASSERT_TRUE(models_.add_version(context_, candidate("r2")).ok());
+  EXPECT_FALSE(models_.alias(project_, "fraud", "champion")->has_value());
+  Value evidence;
+  evidence["reason"] = "better on new labels";
+  ASSERT_TRUE(models_.set_alias(context_, "fraud", "champion", 1, {}).ok());
+  ASSERT_TRUE(models_.set_alias(context_, "fraud", "champion", 2, evidence).ok());
+  EXPECT_EQ(*models_.alias(project_, "fraud", "champion"), 2);
+  EXPECT_EQ(models_.aliases(project_, "fraud")->integer("champion"), 2);
+  const auto entry = audit_.get(audit_.head()->sequence);
+  EXPECT_EQ(entry->action, "model.alias");
+  EXPECT_EQ(entry->detail.integer("before"), 1);
+  EXPECT_EQ(entry->detail["evidence"].text("reason"), "better on new labels");
+  const auto head = audit_.head()->sequence;
+  ASSERT_TRUE(models_.set_alias(context_, "fraud", "champion", 2, evidence).ok());
+  EXPECT_EQ(audit_.head()->sequence, head) << "nothing moved, nothing to record";
+  EXPECT_EQ(models_.set_alias(context_, "fraud", "champion", 9, {}).error().id,
+            ErrorId::kModelNotFound);
+  EXPECT_EQ(models_.set_alias(context_, "fraud", "Bad Alias", 1, {}).error().id,
+            ErrorId::kInvalidName);
+}
+
+TEST_F(ModelsTest, a_signature_is_read_strictly) {
+  Value value;
+  value["inputs"].push(1);
+  EXPECT_FALSE(signature_from_value(value).ok());
+  Value extra;
+  extra["imputs"] = Value::array();
+  EXPECT_EQ(signature_from_value(extra).error().id, ErrorId::kUnknownField);
+}
+
+TEST_F(ModelsTest, the_kind_refuses_unknown_fields) {
+  storage::Object object;
+  object.kind = "Model";
+  object.name = "fraud";
+  object.spec["description"] = "card fraud";
+  const auto kind = kinds().front();
+  EXPECT_TRUE(kind.check(object).ok());
+  object.spec["descripton"] = "typo";
+  EXPECT_EQ(kind.check(object).error().id, ErrorId::kUnknownField);
+}
+
+}  // namespace
+}  // namespace falaj::registry

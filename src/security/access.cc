@@ -1,0 +1,58 @@
+#include "security/access.h"
+
+#include <algorithm>
+
+namespace falaj::security {
+namespace {
+
+constexpr std::string_view kLocalDeveloper = "user:dev";
+
+bool is_declared(std::string_view action) {
+  return std::ranges::any_of(actions(),
+                             [&](const ActionInfo& info) { return info.action == action; });
+}
+
+bool is_public(std::string_view action) { return action.starts_with("public."); }
+
+}  // namespace
+
+const std::vector<ActionInfo>& actions() {
+  static const std::vector<ActionInfo> kActions{
+      {"public.read", "Health, version and other answers that hold nobody's data"},
+      {"objects.read", "Read declared objects and their history"},
+      {"objects.write", "Apply and delete declared objects"},
+      {"data.ingest", "Add rows to a source or feature view"},
+      {"features.read", "Read features online and freeze training sets"},
+      {"training.run", "Start training jobs"},
+      {"models.read", "Read runs, models, versions and aliases"},
+      {"models.write", "Register versions and move aliases"},
+      {"serving.predict", "Ask a deployment or model for predictions"},
+      {"monitoring.read", "Read profiles, drift and alarms"},
+      {"loop.run", "Start a round of the retraining loop"},
+      {"audit.read", "Read the audit log"},
+      {"audit.verify", "Recompute the audit log's hashes"},
+      {"jobs.read", "Read jobs and their logs"},
+      {"jobs.cancel", "Cancel jobs"},
+      {"system.read", "Read settings, metrics and the state of the server"},
+  };
+  return kActions;
+}
+
+Decision decide(const AccessRequest& request) {
+  const std::string action(request.action);
+  if (!is_declared(request.action)) {
+    return {false, "the action \"" + action + "\" is not declared"};
+  }
+  if (is_public(request.action)) return {true, "\"" + action + "\" is public"};
+  const Principal& principal = request.principal;
+  if (principal.kind != PrincipalKind::kUser || principal.name != kLocalDeveloper) {
+    return {false, (principal.name.empty() ? "an unnamed caller" : principal.name) +
+                       " has no grant for \"" + action + "\""};
+  }
+  if (!request.loopback_peer) {
+    return {false, "the local developer may only connect from this machine (loopback)"};
+  }
+  return {true, "the local developer on loopback may do everything"};
+}
+
+}  // namespace falaj::security

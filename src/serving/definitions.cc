@@ -1,0 +1,61 @@
+// How a Deployment is declared and how its status is shown.
+#include "base/decode.h"
+#include "serving/deployments.h"
+
+namespace falaj::serving {
+
+Result<Deployment> decode_deployment(const storage::Object& object) {
+  Fields fields(object.spec, "Deployment " + object.name + " spec");
+  Deployment deployment;
+  deployment.name = object.name;
+  deployment.model = FALAJ_TRY(fields.required_text("model"));
+  FALAJ_TRY(check_name("model", deployment.model));
+  const bool pinned = object.spec.has("version");
+  if (pinned && object.spec.has("alias")) {
+    return Error(ErrorId::kInvalidArgument,
+                 fields.where() + ": give 'alias' or 'version', not both");
+  }
+  if (pinned) {
+    deployment.version = FALAJ_TRY(fields.integer("version", 1, 1, 1'000'000'000));
+    deployment.alias.clear();
+  }
+  deployment.alias = FALAJ_TRY(fields.text("alias", deployment.alias));
+  if (!pinned) FALAJ_TRY(check_name("alias", deployment.alias));
+  deployment.feature_service = FALAJ_TRY(fields.text("features"));
+  FALAJ_TRY(fields.finish());
+  return deployment;
+}
+
+std::vector<storage::KindInfo> kinds() {
+  storage::KindInfo info;
+  info.kind = "Deployment";
+  info.summary = "A name under which one version of a model answers.";
+  info.check = [](const storage::Object& object) -> Result<std::vector<storage::Reference>> {
+    const Deployment deployment = FALAJ_TRY(decode_deployment(object));
+    std::vector<storage::Reference> references{{"Model", object.project, deployment.model}};
+    if (!deployment.feature_service.empty()) {
+      references.push_back({"FeatureService", object.project, deployment.feature_service});
+    }
+    return references;
+  };
+  return {info};
+}
+
+Value to_value(const DeploymentStatus& status) {
+  Value value;
+  value["project"] = status.project;
+  value["name"] = status.name;
+  value["model"] = status.model;
+  value["version"] = status.version;
+  value["state"] = status.state;
+  value["error"] = status.error;
+  value["requests"] = status.requests;
+  value["errors"] = status.errors;
+  value["rows"] = status.rows;
+  value["p50_ms"] = status.p50_ms;
+  value["p99_ms"] = status.p99_ms;
+  value["since"] = status.since == Timestamp{} ? Value() : Value(to_rfc3339(status.since));
+  return value;
+}
+
+}  // namespace falaj::serving

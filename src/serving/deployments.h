@@ -1,0 +1,110 @@
+// serving/deployments.h — which model version answers under which name, and how it is swapped.
+//
+// Desired state is the Deployment object and the alias it names; tick() makes it so: load, verify
+// the hash, warm, flip, let the old version finish its requests. A version that fails to load
+// leaves the old one serving, and says why in the status.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "features/online.h"
+#include "registry/models.h"
+#include "security/audit.h"
+#include "serving/prediction_sink.h"
+#include "serving/runtime.h"
+#include "storage/objects.h"
+#include "telemetry/metrics.h"
+
+namespace falaj::serving {
+
+// kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1}
+struct Deployment {
+  std::string name;
+  std::string model;
+  std::string alias = "champion";
+  std::optional<std::int64_t> version;  // Pins instead of the alias.
+  std::string feature_service;          // "" takes the model version's.
+};
+Result<Deployment> decode_deployment(const storage::Object& object);
+std::vector<storage::KindInfo> kinds();
+
+struct Series;  // Counters and latency of one version of one deployment; see deployments.cc.
+
+// One version of one deployment, ready to answer. Immutable; held by requests while they run.
+struct LiveModel {
+  std::string project;
+  std::string deployment;
+  registry::ModelVersion version;
+  std::shared_ptr<Session> session;
+  std::shared_ptr<const features::OnlinePlan> plan;  // null: no features, infer only.
+  std::vector<std::uint32_t> columns;  // Model column i reads plan->columns[columns[i]].
+  std::string alias;                   // "" when the version is pinned.
+  std::shared_ptr<Series> series;      // Its counters; null only in tests.
+};
+
+struct DeploymentStatus {
+  std::string project;
+  std::string name;
+  std::string model;
+  std::int64_t version = 0;  // 0: nothing serves yet.
+  std::string state;         // "ready", "loading", "failed"
+  std::string error;
+  std::uint64_t requests = 0;
+  std::uint64_t errors = 0;
+  double p50_ms = 0;
+  double p99_ms = 0;
+  std::uint64_t rows = 0;          // Predicted rows; a request may bring many.
+  double seconds_total = 0;        // Time spent on all requests.
+  Timestamp since{};
+  telemetry::HistogramSnapshot latency;  // All versions since start; not part of to_value().
+};
+Value to_value(const DeploymentStatus& status);
+
+struct EntityPrediction {
+  float score = 0;
+  std::int64_t version = 0;
+  const LiveModel* live = nullptr;  // Valid while `hold` lives.
+  std::shared_ptr<const LiveModel> hold;
+  features::OnlineRow row;
+};
+
+class Deployments {
+ public:
+  Deployments(storage::SqlStore& sql, storage::BlobStore& blobs, registry::Models& models,
+              features::Online& online, Runtime& runtime, PredictionSink& sink,
+              security::Audit& audit, telemetry::Metrics& metrics, const Clock& clock);
+  ~Deployments();
+
+  // Brings the live state to the desired one. Call on the background thread or after a change.
+  Status tick();
+
+  // The live model, or FJ-5001 / FJ-5003. Never blocks.
+  Result<std::shared_ptr<const LiveModel>> find(const ProjectName& project,
+                                                const std::string& deployment) const;
+  // The same by the name the inference dialect uses: "payments.fraud", or "fraud" when only one
+  // project has it. FJ-5001 names the candidates when several do.
+  Result<std::shared_ptr<const LiveModel>> find_named(std::string_view name) const;
+  // Entity ids in, prediction out: reads the features in this process, scores, offers the record to
+  // the sink. Never blocks on disk: safe on an event-loop thread.
+  // FJ-3007 names a key column that `keys` lacks; others than the plan's are ignored.
+  Result<EntityPrediction> predict(const ProjectName& project, const std::string& deployment,
+                                   const std::vector<std::pair<std::string, features::KeyPart>>& keys,
+                                   const std::string& request_id) const;
+  // Tensors in, tensors out (the inference dialect). Rows of a model with one float input go to the
+  // sink as well, the first 1000 of a request.
+  Result<std::vector<Tensor>> infer(const LiveModel& live, std::span<const Tensor> inputs,
+                                    const std::string& request_id) const;
+
+  std::vector<DeploymentStatus> status() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace falaj::serving

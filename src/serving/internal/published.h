@@ -1,0 +1,53 @@
+// serving/internal/published.h — a value that many threads read and one replaces.
+//
+// Each reading thread has its own copy of the pointer behind its own mutex, which only a
+// replacement ever contends for: a read costs an uncontended lock and a reference count, and no
+// two readers touch the same cache line. std::atomic<std::shared_ptr> would be shorter, but
+// libstdc++ 12 unlocks its load with relaxed order, a data race with the next store.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "base/mutex.h"
+
+namespace falaj::serving {
+
+template <class T>
+class Published {
+ public:
+  // The newest value, or the one just being replaced. Never null once replace() was called.
+  std::shared_ptr<const T> load() const {
+    const Shard& shard = shards_[thread_shard()];
+    MutexLock lock(shard.mutex);
+    return shard.value;
+  }
+
+  // When it returns, every later load() anywhere gives `value`. One caller at a time.
+  void replace(std::shared_ptr<const T> value) {
+    for (Shard& shard : shards_) {
+      std::shared_ptr<const T> old = value;  // Released after the lock: it may free a model.
+      MutexLock lock(shard.mutex);
+      shard.value.swap(old);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kShards = 16;
+  struct alignas(64) Shard {
+    mutable Mutex mutex;
+    std::shared_ptr<const T> value;
+  };
+
+  static std::size_t thread_shard() {
+    static std::atomic<std::size_t> next{0};
+    thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed) % kShards;
+    return mine;
+  }
+
+  std::array<Shard, kShards> shards_;
+};
+
+}  // namespace falaj::serving

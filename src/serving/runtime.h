@@ -1,0 +1,58 @@
+// serving/runtime.h — what can run a model: the port in front of ONNX Runtime.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "registry/models.h"
+
+namespace falaj::serving {
+
+// A tensor with its own bytes; little-endian, row-major. BYTES are not supported by the models
+// Falaj trains and are refused by name.
+struct Tensor {
+  std::string name;
+  std::string datatype;  // "FP32", "FP64", "INT64", "INT32", "BOOL", …
+  std::vector<std::int64_t> shape;
+  std::string bytes;
+};
+
+// A loaded model. run() is thread-safe.
+class Session {
+ public:
+  virtual ~Session() = default;
+  virtual const registry::Signature& signature() const = 0;
+  // All outputs in signature order. FJ-5004 names the tensor that does not fit.
+  virtual Result<std::vector<Tensor>> run(std::span<const Tensor> inputs) const = 0;
+  // The short cut for one float input of shape [rows, columns]: the score per row (last column of
+  // the float output, or its only one). No allocation beyond `scores` on the hot path.
+  virtual Status score(std::span<const float> matrix, std::size_t columns,
+                       std::vector<float>& scores) const = 0;
+};
+
+struct RuntimeOptions {
+  std::string library;  // libonnxruntime.so.1
+  unsigned threads = 1;
+};
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  // FJ-5002 when the file is no valid model.
+  virtual Result<std::unique_ptr<Session>> load(const std::string& path) = 0;
+  // The same from memory: what was hashed is what is loaded. The bytes are not kept.
+  virtual Result<std::unique_ptr<Session>> load_bytes(std::string_view model) = 0;
+  virtual std::string version() const = 0;
+};
+
+// Opens the library by its C ABI. FJ-5005 with the path when it cannot.
+Result<std::unique_ptr<Runtime>> open_onnx_runtime(const RuntimeOptions& options);
+// The same, opened at the first load: keeps start under its budget.
+std::unique_ptr<Runtime> lazy_onnx_runtime(const RuntimeOptions& options);
+
+}  // namespace falaj::serving

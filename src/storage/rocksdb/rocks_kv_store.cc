@@ -1,0 +1,203 @@
+// The embedded key-value store: RocksDB with a small, fixed appetite for memory and threads.
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <atomic>
+#include <utility>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "storage/internal/posix_file.h"
+#include "storage/open.h"
+
+namespace falaj::storage {
+namespace {
+
+namespace rdb = ::rocksdb;
+
+constexpr std::size_t kWriteBufferBytes = 16u << 20;
+constexpr std::size_t kBlockCacheBytes = 16u << 20;
+constexpr std::uint64_t kLogBytesMax = 64u << 20;
+constexpr int kOpenFilesMax = 256;
+constexpr std::size_t kScanReadahead = 64u << 10;
+
+// RocksDB would probe a full disk by itself every few seconds and meanwhile refuse to be resumed;
+// here the next write asks.
+class NoRecoveryByItself final : public rdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rdb::BackgroundErrorReason, rdb::Status, bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+};
+
+rdb::Options make_options() {
+  rdb::BlockBasedTableOptions table;
+  table.block_cache = rdb::NewLRUCache(kBlockCacheBytes);
+  table.filter_policy.reset(rdb::NewBloomFilterPolicy(10));
+  table.cache_index_and_filter_blocks = true;  // So that they too stay within the budget.
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+
+  rdb::Options options;
+  options.create_if_missing = true;
+  options.table_factory.reset(rdb::NewBlockBasedTableFactory(table));
+  options.write_buffer_size = kWriteBufferBytes;
+  options.max_write_buffer_number = 2;
+  options.max_total_wal_size = kLogBytesMax;
+  options.max_background_jobs = 2;
+  options.max_open_files = kOpenFilesMax;
+  options.compression = rdb::kLZ4Compression;
+  // A torn last record was never acknowledged; damage before it was, so that must not be skipped
+  // in silence: the open fails and says so.
+  options.wal_recovery_mode = rdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  // A quick start: no statistics pass, no flush of what the log brought back.
+  options.skip_stats_update_on_db_open = true;
+  options.avoid_flush_during_recovery = true;
+  options.listeners.push_back(std::make_shared<NoRecoveryByItself>());
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  options.info_log_level = rdb::InfoLogLevel::ERROR_LEVEL;
+  options.keep_log_file_num = 2;
+  options.max_log_file_size = 1u << 20;
+  return options;
+}
+
+Error to_error(const rdb::Status& status, const std::string& what) {
+  const std::string message = what + ": " + status.ToString();
+  if (status.IsNoSpace()) {
+    return {ErrorId::kDataFolderFull, message + "; free some space and try again"};
+  }
+  if (status.IsCorruption()) {
+    return {ErrorId::kDatabaseCorrupt, message + "; restore the folder from a backup"};
+  }
+  if (status.IsIOError() && message.find("/LOCK:") != std::string::npos) {
+    return {ErrorId::kDataFolderLocked, message + "; another process holds the folder"};
+  }
+  if (status.IsIOError() && (message.find("Read-only file system") != std::string::npos ||
+                             message.find("Permission denied") != std::string::npos)) {
+    return {ErrorId::kDataFolderReadOnly, message + "; make it writable for this user"};
+  }
+  return {Code::kInternal, message};
+}
+
+class RocksKvStore final : public KvStore {
+ public:
+  RocksKvStore(std::string folder, Durability durability, Fd lock, std::unique_ptr<rdb::DB> db)
+      : folder_(std::move(folder)), lock_(std::move(lock)), db_(std::move(db)) {
+    write_options_.sync = durability == Durability::kSync;
+  }
+
+  ~RocksKvStore() override {
+    // Not for safety, the log holds everything: so that the next start has no log to replay.
+    const rdb::Status flushed = db_->Flush(rdb::FlushOptions());
+    if (!flushed.ok()) log::warn("rocksdb flush failed", {{"reason", flushed.ToString()}});
+    const rdb::Status closed = db_->Close();
+    if (!closed.ok()) log::error("rocksdb close failed", {{"reason", closed.ToString()}});
+  }
+
+  Result<std::optional<std::string>> get(std::string_view key) const override {
+    std::string value;
+    const rdb::Status status = db_->Get({}, rdb::Slice(key.data(), key.size()), &value);
+    if (status.IsNotFound()) return std::optional<std::string>();
+    if (!status.ok()) return to_error(status, "read from " + folder_);
+    return std::optional<std::string>(std::move(value));
+  }
+
+  Result<std::vector<std::optional<std::string>>> get_many(
+      const std::vector<std::string>& keys) const override;
+  Status write(const std::vector<KvWrite>& batch) override;
+  Status scan(std::string_view prefix,
+              const std::function<bool(std::string_view, std::string_view)>& visit) const override;
+
+ private:
+  Status resume();
+  Status write_failed(const rdb::Status& status);
+
+  const std::string folder_;
+  const Fd lock_;
+  const std::unique_ptr<rdb::DB> db_;
+  rdb::WriteOptions write_options_;
+  Mutex resume_mutex_;
+  std::atomic<bool> was_full_{false};
+};
+
+Result<std::vector<std::optional<std::string>>> RocksKvStore::get_many(
+    const std::vector<std::string>& keys) const {
+  const std::vector<rdb::Slice> slices(keys.begin(), keys.end());
+  std::vector<std::string> values;
+  const std::vector<rdb::Status> statuses = db_->MultiGet({}, slices, &values);
+  std::vector<std::optional<std::string>> answers(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (statuses[i].ok()) {
+      answers[i] = std::move(values[i]);
+    } else if (!statuses[i].IsNotFound()) {
+      return to_error(statuses[i], "read from " + folder_);
+    }
+  }
+  return answers;
+}
+
+Status RocksKvStore::write(const std::vector<KvWrite>& batch) {
+  rdb::WriteBatch changes;
+  for (const KvWrite& write : batch) {
+    const rdb::Status added =
+        write.value.has_value() ? changes.Put(write.key, *write.value) : changes.Delete(write.key);
+    if (!added.ok()) return to_error(added, "write to " + folder_);
+  }
+  if (was_full_.load()) FALAJ_TRY(resume());
+  const rdb::Status status = db_->Write(write_options_, &changes);
+  return status.ok() ? Status() : write_failed(status);
+}
+
+// RocksDB refuses writes after a full disk until it is told to try again.
+Status RocksKvStore::resume() {
+  const MutexLock lock(resume_mutex_);
+  if (!was_full_.load()) return {};  // Another thread was quicker.
+  const rdb::Status resumed = db_->Resume();
+  if (!resumed.ok()) return write_failed(resumed);
+  was_full_.store(false);
+  return {};
+}
+
+Status RocksKvStore::write_failed(const rdb::Status& status) {
+  if (status.IsNoSpace()) {
+    was_full_.store(true);
+    return to_error(status, "write to " + folder_);
+  }
+  // A log that could not be written or synced may hold less than what was acknowledged from it.
+  if (status.IsIOError()) stop_unsynced(folder_, status.ToString());
+  return to_error(status, "write to " + folder_);
+}
+
+Status RocksKvStore::scan(
+    std::string_view prefix,
+    const std::function<bool(std::string_view, std::string_view)>& visit) const {
+  rdb::ReadOptions options;
+  options.readahead_size = kScanReadahead;
+  options.fill_cache = false;  // One pass over much must not push out the rows that are asked for.
+  const std::unique_ptr<rdb::Iterator> rows(db_->NewIterator(options));
+  const rdb::Slice start(prefix.data(), prefix.size());
+  for (rows->Seek(start); rows->Valid() && rows->key().starts_with(start); rows->Next()) {
+    if (!visit(rows->key().ToStringView(), rows->value().ToStringView())) break;
+  }
+  if (!rows->status().ok()) return to_error(rows->status(), "scan " + folder_);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KvStore>> open_rocksdb(const std::string& folder, Durability durability) {
+  FALAJ_TRY(make_folder(folder, durability));
+  Fd lock = FALAJ_TRY(lock_file(folder + "/kv.lock"));
+  rdb::DB* raw = nullptr;
+  const rdb::Status opened = rdb::DB::Open(make_options(), folder, &raw);
+  if (!opened.ok()) return to_error(opened, "open " + folder);
+  return std::unique_ptr<KvStore>(std::make_unique<RocksKvStore>(
+      folder, durability, std::move(lock), std::unique_ptr<rdb::DB>(raw)));
+}
+
+}  // namespace falaj::storage

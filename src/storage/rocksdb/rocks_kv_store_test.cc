@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/time.h"
+#include "storage/open.h"
+#include "storage/testing/temp_folder.h"
+
+namespace falaj::storage {
+namespace {
+
+TEST(RocksKvStore, keeps_what_was_written_after_reopening) {
+  const TempFolder folder;
+  {
+    auto store = open_rocksdb(folder / "kv");
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    ASSERT_TRUE((*store)->write({{"a", "1"}, {"b", "2"}}).ok());
+    ASSERT_TRUE((*store)->write({{"a", std::nullopt}}).ok());
+  }
+  auto store = open_rocksdb(folder / "kv");
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  EXPECT_EQ((*store)->get("a").value(), std::nullopt);
+  EXPECT_EQ((*store)->get("b").value(), "2");
+}
+
+TEST(RocksKvStore, a_second_opener_is_refused_as_locked) {
+  const TempFolder folder;
+  auto store = open_rocksdb(folder / "kv");
+  ASSERT_TRUE(store.ok());
+  const auto second = open_rocksdb(folder / "kv");
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().id, ErrorId::kDataFolderLocked) << second.error().message;
+}
+
+TEST(RocksKvStore, serves_many_threads) {
+  const TempFolder folder;
+  auto store = open_rocksdb(folder / "kv");
+  ASSERT_TRUE(store.ok());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const std::string key = std::to_string(t) + "/" + std::to_string(i);
+        EXPECT_TRUE((*store)->write({{key, key}}).ok());
+        EXPECT_EQ((*store)->get(key).value(), key);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  int seen = 0;
+  ASSERT_TRUE(
+      (*store)->scan("", [&](std::string_view, std::string_view) { return ++seen > 0; }).ok());
+  EXPECT_EQ(seen, 200);
+}
+
+// The log must not be cut in silence where an acknowledged record is damaged.
+TEST(RocksKvStore, a_damaged_log_is_refused_not_shortened) {
+  const TempFolder folder;
+  {
+    auto store = open_rocksdb(folder / "kv");
+    ASSERT_TRUE(store.ok());
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE((*store)->write({{std::to_string(i), std::string(1000, 'v')}}).ok());
+    }
+    // As a crash leaves it: a clean end would have emptied the log.
+    std::filesystem::copy(folder / "kv", folder / "crashed");
+  }
+  std::filesystem::path log;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "crashed")) {
+    if (entry.path().extension() == ".log" && entry.file_size() > 50'000) log = entry.path();
+  }
+  ASSERT_FALSE(log.empty());
+  std::filesystem::copy(folder / "crashed", folder / "intact");
+  std::fstream file(log, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(40'000);
+  file.put('~');
+  file.close();
+  const auto damaged = open_rocksdb(folder / "crashed");
+  ASSERT_FALSE(damaged.ok());
+  EXPECT_EQ(damaged.error().id, ErrorId::kDatabaseCorrupt) << damaged.error().message;
+  const auto intact = open_rocksdb(folder / "intact");
+  ASSERT_TRUE(intact.ok()) << intact.error().message;
+  EXPECT_TRUE((*intact)->get("99")->has_value());
+}
+
+}  // namespace
+}  // namespace falaj::storage

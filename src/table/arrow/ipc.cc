@@ -1,0 +1,156 @@
+#include <arrow/io/file.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
+
+#include <array>
+#include <cstring>
+#include <exception>
+
+#include "table/arrow/convert.h"
+#include "table/arrow/files.h"
+
+namespace falaj::table {
+namespace {
+
+using ::arrow::ipc::IpcReadOptions;
+
+// One cap for all reads of this format together. It is never destroyed: the library reads on
+// threads of its own, which may give a buffer back after the call that asked for it has returned.
+::arrow::MemoryPool* ipc_pool() {
+  constexpr std::int64_t kBytesMax = 4LL << 30;
+  static auto* const pool =
+      new ::arrow::CappedMemoryPool(::arrow::default_memory_pool(), kBytesMax);
+  return pool;
+}
+
+// One of the two forms; `next` gives a null record at the end.
+struct OpenIpc {
+  std::int64_t file_bytes = 0;
+  std::shared_ptr<::arrow::io::ReadableFile> file;
+  std::shared_ptr<::arrow::ipc::RecordBatchFileReader> file_form;
+  std::shared_ptr<::arrow::RecordBatchReader> stream_form;
+  int next_index = 0;
+
+  std::shared_ptr<::arrow::Schema> schema() const {
+    return file_form ? file_form->schema() : stream_form->schema();
+  }
+  ::arrow::Result<std::shared_ptr<::arrow::RecordBatch>> next() {
+    if (!file_form) {
+      std::shared_ptr<::arrow::RecordBatch> record;
+      ARROW_RETURN_NOT_OK(stream_form->ReadNext(&record));
+      return record;
+    }
+    if (next_index == file_form->num_record_batches()) {
+      return std::shared_ptr<::arrow::RecordBatch>();
+    }
+    return file_form->ReadRecordBatch(next_index++);
+  }
+};
+
+::arrow::Status open_reader(OpenIpc& open) {
+  IpcReadOptions options = IpcReadOptions::Defaults();
+  options.memory_pool = ipc_pool();
+  options.max_recursion_depth = 8;
+  options.use_threads = false;
+  std::array<char, 6> magic{};
+  ARROW_ASSIGN_OR_RAISE(const auto got, open.file->ReadAt(0, 6, magic.data()));
+  if (got == 6 && std::memcmp(magic.data(), "ARROW1", 6) == 0) {
+    ARROW_ASSIGN_OR_RAISE(open.file_form,
+                          ::arrow::ipc::RecordBatchFileReader::Open(open.file, options));
+    return ::arrow::Status::OK();
+  }
+  ARROW_ASSIGN_OR_RAISE(open.stream_form,
+                        ::arrow::ipc::RecordBatchStreamReader::Open(open.file, options));
+  return ::arrow::Status::OK();
+}
+
+Result<std::unique_ptr<OpenIpc>> open_ipc(const std::string& path) {
+  auto opened = ::arrow::io::ReadableFile::Open(path, ipc_pool());
+  if (!opened.ok()) return Error(Code::kNotFound, path + ": " + opened.status().message());
+  const auto size = (*opened)->GetSize();
+  if (!size.ok()) return from_arrow(path, size.status());
+  auto out = std::make_unique<OpenIpc>();
+  out->file_bytes = *size;
+  out->file = *opened;
+  if (const auto status = open_reader(*out); !status.ok()) return from_arrow(path, status);
+  return out;
+}
+
+// Offsets and dictionary indices. Texts that are not UTF-8 are bad rows of ours, not a broken file,
+// so they are looked at as bytes here.
+::arrow::Status check_inside(const ::arrow::Array& column) {
+  const auto id = column.type_id();
+  if (id != ::arrow::Type::STRING && id != ::arrow::Type::LARGE_STRING) {
+    return column.ValidateFull();
+  }
+  ARROW_ASSIGN_OR_RAISE(
+      const auto bytes,
+      column.View(id == ::arrow::Type::STRING ? ::arrow::binary() : ::arrow::large_binary()));
+  return bytes->ValidateFull();
+}
+
+Status read_records(const std::string& path, OpenIpc& open, const ReadOptions& options,
+                    const OnBatch& on_batch) {
+  const Selection selection = FALAJ_TRY(select_columns(path, *open.schema(), options.schema));
+  std::uint64_t row = 1;
+  while (true) {
+    const auto record = open.next();
+    if (!record.ok()) return from_arrow(path, record.status());
+    if (*record == nullptr) return {};
+    const std::int64_t rows = (*record)->num_rows();
+    FALAJ_TRY(check_row_count(path, rows, open.file_bytes));
+    // This format carries offsets and indices that the library trusts unless asked to look.
+    const auto wanted = (*record)->SelectColumns(selection.fields);
+    if (!wanted.ok()) return from_arrow(path, wanted.status());
+    if (const auto status = (*wanted)->Validate(); !status.ok()) return from_arrow(path, status);
+    for (const auto& column : (*wanted)->columns()) {
+      if (const auto status = check_inside(*column); !status.ok()) return from_arrow(path, status);
+    }
+    FALAJ_TRY(deliver(path, **wanted, selection, row, options, on_batch));
+    row += static_cast<std::uint64_t>(rows);
+  }
+}
+
+::arrow::Status write_records(const std::string& path, const Batch& batch,
+                              const WriteOptions& options) {
+  const auto table = to_arrow(batch);
+  ARROW_ASSIGN_OR_RAISE(auto sink, ::arrow::io::FileOutputStream::Open(path));
+  ARROW_ASSIGN_OR_RAISE(auto writer, ::arrow::ipc::MakeFileWriter(sink, table->schema()));
+  const std::size_t group = std::max<std::size_t>(options.row_group_rows, 1);
+  ARROW_RETURN_NOT_OK(writer->WriteTable(*table, static_cast<std::int64_t>(group)));
+  ARROW_RETURN_NOT_OK(writer->Close());
+  return sink->Close();
+}
+
+}  // namespace
+
+Status read_arrow_ipc(const std::string& path, const ReadOptions& options,
+                      const OnBatch& on_batch) {
+  try {
+    const auto open = FALAJ_TRY(open_ipc(path));
+    return read_records(path, *open, options, on_batch);
+  } catch (const std::exception& problem) {
+    return Error(ErrorId::kMalformedTable, path + ": " + problem.what());
+  }
+}
+
+Result<Schema> read_arrow_ipc_schema(const std::string& path) {
+  try {
+    const auto open = FALAJ_TRY(open_ipc(path));
+    return FALAJ_TRY(select_columns(path, *open->schema(), {})).schema;
+  } catch (const std::exception& problem) {
+    return Error(ErrorId::kMalformedTable, path + ": " + problem.what());
+  }
+}
+
+Status write_arrow_ipc(const std::string& path, const Batch& batch, const WriteOptions& options) {
+  try {
+    const auto status = write_records(path, batch, options);
+    if (status.ok()) return {};
+    return Error(Code::kInternal, "cannot write " + path + ": " + status.message());
+  } catch (const std::exception& problem) {
+    return Error(Code::kInternal, "cannot write " + path + ": " + problem.what());
+  }
+}
+
+}  // namespace falaj::table

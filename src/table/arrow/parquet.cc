@@ -1,0 +1,222 @@
+#include <arrow/io/file.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/arrow/writer.h>
+#include <parquet/file_reader.h>
+#include <parquet/properties.h>
+
+#include <array>
+#include <cstring>
+#include <exception>
+#include <numeric>
+
+#include "table/arrow/convert.h"
+#include "table/arrow/files.h"
+
+namespace falaj::table {
+namespace {
+
+constexpr std::int64_t kFooterTail = 8;  // Length of the metadata, then "PAR1".
+constexpr std::int64_t kFooterMax = 64LL << 20;
+
+Error malformed(const std::string& path, std::string_view what) {
+  return Error(ErrorId::kMalformedTable,
+               path + ": not a readable Parquet file: " + std::string(what));
+}
+
+// Everything that must outlive the reader, in one place.
+struct OpenParquet {
+  explicit OpenParquet(std::int64_t bytes)
+      : pool(::arrow::default_memory_pool(), memory_limit(bytes)), file_bytes(bytes) {}
+  ::arrow::CappedMemoryPool pool;
+  std::int64_t file_bytes;
+  std::unique_ptr<::parquet::arrow::FileReader> reader;
+  std::shared_ptr<::arrow::Schema> schema;
+};
+
+// The metadata's length, checked against the file before the library sees it.
+Result<std::int64_t> footer_length(const std::string& path, ::arrow::io::RandomAccessFile& file,
+                                   std::int64_t file_bytes) {
+  std::array<std::uint8_t, kFooterTail> tail{};
+  if (file_bytes < kFooterTail + 4) return malformed(path, "too short");
+  const auto got = file.ReadAt(file_bytes - kFooterTail, kFooterTail, tail.data());
+  if (!got.ok()) return from_arrow(path, got.status());
+  if (std::memcmp(tail.data() + 4, "PAR1", 4) != 0) {
+    return malformed(path, "it does not end in PAR1; it may be cut off");
+  }
+  std::uint32_t length = 0;
+  std::memcpy(&length, tail.data(), 4);
+  if (length == 0 || length > kFooterMax || length > file_bytes - kFooterTail - 4) {
+    return malformed(path, "its metadata claims " + std::to_string(length) + " bytes");
+  }
+  return std::int64_t{length};
+}
+
+// A column chunk lies inside the file, and the row groups sum up to the file's rows.
+Status check_metadata(const std::string& path, const ::parquet::FileMetaData& metadata,
+                      std::int64_t file_bytes) {
+  FALAJ_TRY(check_row_count(path, metadata.num_rows(), file_bytes));
+  std::int64_t rows = 0;
+  for (int g = 0; g < metadata.num_row_groups(); ++g) {
+    const auto group = metadata.RowGroup(g);
+    if (group->num_rows() < 0 || group->num_rows() > metadata.num_rows() - rows) {
+      return malformed(path, "row group " + std::to_string(g) + " has an impossible row count");
+    }
+    rows += group->num_rows();
+    for (int c = 0; c < group->num_columns(); ++c) {
+      const auto chunk = group->ColumnChunk(c);
+      const std::int64_t start = chunk->has_dictionary_page() && chunk->dictionary_page_offset() > 0
+                                     ? chunk->dictionary_page_offset()
+                                     : chunk->data_page_offset();
+      const std::int64_t size = chunk->total_compressed_size();
+      if (start < 0 || size < 0 || start > file_bytes || size > file_bytes - start) {
+        return malformed(path, "row group " + std::to_string(g) + ", column " + std::to_string(c) +
+                                   " lies outside the file");
+      }
+    }
+  }
+  if (rows != metadata.num_rows()) return malformed(path, "row counts disagree");
+  return {};
+}
+
+Result<std::unique_ptr<OpenParquet>> open_parquet(const std::string& path, std::size_t batch_rows) {
+  auto opened = ::arrow::io::ReadableFile::Open(path);
+  if (!opened.ok()) return Error(Code::kNotFound, path + ": " + opened.status().message());
+  const auto file = *opened;
+  const auto size = file->GetSize();
+  if (!size.ok()) return from_arrow(path, size.status());
+  const std::int64_t footer = FALAJ_TRY(footer_length(path, *file, *size));
+
+  auto out = std::make_unique<OpenParquet>(*size);
+  ::parquet::ReaderProperties properties(&out->pool);
+  // Nothing in the metadata can be larger or more numerous than the metadata has bytes.
+  properties.set_thrift_string_size_limit(static_cast<std::int32_t>(footer));
+  properties.set_thrift_container_size_limit(
+      static_cast<std::int32_t>(std::min<std::int64_t>(footer, 100'000)));
+  ::parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
+  arrow_properties.set_batch_size(static_cast<std::int64_t>(batch_rows));
+  arrow_properties.set_pre_buffer(false);
+
+  ::parquet::arrow::FileReaderBuilder builder;
+  if (const auto status = builder.Open(file, properties); !status.ok()) {
+    return from_arrow(path, status);
+  }
+  FALAJ_TRY(check_metadata(path, *builder.raw_reader()->metadata(), *size));
+  builder.memory_pool(&out->pool)->properties(arrow_properties);
+  auto built = builder.Build();
+  if (!built.ok()) return from_arrow(path, built.status());
+  out->reader = std::move(*built);
+  if (const auto status = out->reader->GetSchema(&out->schema); !status.ok()) {
+    return from_arrow(path, status);
+  }
+  return out;
+}
+
+// The library reads a column by the number of its leaf, which differs from the field's when an
+// earlier field is nested.
+Result<std::vector<int>> leaves(const std::string& path, const ::parquet::arrow::FileReader& reader,
+                                const Selection& selection) {
+  std::vector<int> out;
+  for (const int field : selection.fields) {
+    const auto& place = reader.manifest().schema_fields[static_cast<std::size_t>(field)];
+    if (!place.is_leaf()) return malformed(path, "a wanted column is nested");
+    out.push_back(place.column_index);
+  }
+  return out;
+}
+
+Status read_groups(const std::string& path, OpenParquet& open, const ReadOptions& options,
+                   const OnBatch& on_batch) {
+  const Selection selection = FALAJ_TRY(select_columns(path, *open.schema, options.schema));
+  const std::vector<int> columns = FALAJ_TRY(leaves(path, *open.reader, selection));
+  std::uint64_t row = 1;
+  for (int group = 0; group < open.reader->num_row_groups(); ++group) {
+    auto batches = open.reader->GetRecordBatchReader({group}, columns);
+    if (!batches.ok()) return from_arrow(path, batches.status());
+    while (true) {
+      std::shared_ptr<::arrow::RecordBatch> record;
+      if (const auto status = (*batches)->ReadNext(&record); !status.ok()) {
+        return from_arrow(path + " (row group " + std::to_string(group) + ")", status);
+      }
+      if (record == nullptr) break;
+      if (const auto status = record->Validate(); !status.ok()) return from_arrow(path, status);
+      // The library answers in the file's order; put the columns into ours.
+      std::vector<int> order;
+      for (const Field& field : selection.schema.fields) {
+        order.push_back(record->schema()->GetFieldIndex(field.name));
+      }
+      const auto ordered = record->SelectColumns(order);
+      if (!ordered.ok()) return from_arrow(path, ordered.status());
+      FALAJ_TRY(deliver(path, **ordered, selection, row, options, on_batch));
+      row += static_cast<std::uint64_t>(record->num_rows());
+    }
+  }
+  return {};
+}
+
+std::shared_ptr<::parquet::WriterProperties> writer_properties(const Batch& batch) {
+  ::parquet::WriterProperties::Builder builder;
+  builder.version(::parquet::ParquetVersion::PARQUET_2_6)
+      ->created_by("falaj")
+      ->compression(::arrow::Compression::ZSTD)
+      ->compression_level(1);
+  for (const Field& field : batch.schema.fields) {
+    // A dictionary pays off for texts. Differences are smaller and quicker for integers, above all
+    // for sorted ones; measured values rarely repeat.
+    if (field.type != Type::kString) builder.disable_dictionary(field.name);
+    if (field.type == Type::kTimestamp || field.type == Type::kInt64) {
+      builder.encoding(field.name, ::parquet::Encoding::DELTA_BINARY_PACKED);
+    }
+  }
+  return builder.build();
+}
+
+::arrow::Status write_table(const std::string& path, const Batch& batch,
+                            const WriteOptions& options) {
+  auto table = to_arrow(batch);
+  if (!options.metadata.empty()) {
+    auto metadata = std::make_shared<::arrow::KeyValueMetadata>();
+    for (const auto& [key, value] : options.metadata) metadata->Append(key, value);
+    table = table->ReplaceSchemaMetadata(metadata);
+  }
+  ARROW_ASSIGN_OR_RAISE(auto sink, ::arrow::io::FileOutputStream::Open(path));
+  ARROW_RETURN_NOT_OK(::parquet::arrow::WriteTable(
+      *table, ::arrow::default_memory_pool(), sink,
+      static_cast<std::int64_t>(std::max<std::size_t>(options.row_group_rows, 1)),
+      writer_properties(batch)));
+  return sink->Close();
+}
+
+}  // namespace
+
+Status read_parquet(const std::string& path, const ReadOptions& options, const OnBatch& on_batch) {
+  try {
+    const auto open = FALAJ_TRY(open_parquet(path, options.batch_rows));
+    return read_groups(path, *open, options, on_batch);
+  } catch (const std::exception& problem) {
+    return malformed(path, problem.what());
+  }
+}
+
+Result<Schema> read_parquet_schema(const std::string& path) {
+  try {
+    const auto open = FALAJ_TRY(open_parquet(path, 1));
+    return FALAJ_TRY(select_columns(path, *open->schema, {})).schema;
+  } catch (const std::exception& problem) {
+    return malformed(path, problem.what());
+  }
+}
+
+Status write_parquet(const std::string& path, const Batch& batch, const WriteOptions& options) {
+  try {
+    const auto status = write_table(path, batch, options);
+    if (!status.ok()) {
+      return Error(Code::kInternal, "cannot write " + path + ": " + status.message());
+    }
+    return {};
+  } catch (const std::exception& problem) {
+    return Error(Code::kInternal, "cannot write " + path + ": " + problem.what());
+  }
+}
+
+}  // namespace falaj::table

@@ -1,0 +1,348 @@
+#include "training/train_jobs.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "jobs/exit_error.h"
+#include "training/engine.h"
+#include "training/internal/result_files.h"
+
+namespace falaj::training {
+namespace {
+
+constexpr const char* kJobType = "train";
+constexpr std::int64_t kModelBytesMax = std::int64_t{1} << 30;
+// Reports come many times a second, a durable write costs an fsync: they are gathered.
+constexpr std::int64_t kFlushNanos = 250'000'000;
+constexpr std::size_t kPointsMax = 2'000;
+
+// What a job's payload holds: the declaration as it was when the job was submitted.
+struct Order {
+  RunId run;
+  std::string manifest;
+  TrainJob job;
+};
+
+Value to_payload(const Order& order) {
+  Value value;
+  value["run"] = order.run.str();
+  value["train_job"] = order.job.name;
+  value["training_set"] = order.manifest;
+  value["engine"] = order.job.engine;
+  value["params"] = order.job.params;
+  value["threads"] = order.job.threads;
+  value["memory_bytes_max"] = order.job.memory_bytes_max;
+  value["run_nanos_max"] = order.job.run_time_max.nanos;
+  value["model"] = order.job.model;
+  value["verify_rows"] = order.job.verify_rows;
+  return value;
+}
+
+Order from_payload(const Value& value) {
+  Order order;
+  order.run = RunId(value.text("run"));
+  order.manifest = value.text("training_set");
+  order.job.name = value.text("train_job");
+  order.job.engine = value.text("engine");
+  order.job.params = value["params"];
+  order.job.threads = value.integer("threads", 1);
+  order.job.memory_bytes_max = value.integer("memory_bytes_max");
+  order.job.run_time_max = Duration{value.integer("run_nanos_max")};
+  order.job.model = value.text("model");
+  order.job.verify_rows = value.integer("verify_rows");
+  return order;
+}
+
+exec::Limits limits_of(const TrainJob& job) {
+  exec::Limits limits;
+  limits.memory_bytes_max = job.memory_bytes_max;
+  limits.run_time_max = job.run_time_max;
+  return limits;
+}
+
+security::RequestContext service_context(const std::string& project, const std::string& zone) {
+  return security::system_context("service:training", ProjectName(project), Zone(zone));
+}
+
+Result<std::string> find_library(const std::vector<std::string>& folders) {
+  std::string tried;
+  for (const std::string& folder : folders) {
+    const std::string path = folder + "/lib_lightgbm.so";
+    if (std::ifstream(path).good()) return path;
+    tried.append(tried.empty() ? "" : ", ").append(folder);
+  }
+  return Error(ErrorId::kEngineUnavailable,
+               "lib_lightgbm.so is in none of the library folders (" + tried +
+                   "); run ./dev setup, or install the package with its libraries");
+}
+
+std::string describe(const Error& error) { return to_string(error.id) + ": " + error.message; }
+
+}  // namespace
+
+struct TrainJobs::Impl {
+  TrainOptions options;
+  storage::SqlStore& sql;
+  storage::BlobStore& blobs;
+  features::TrainingSets& sets;
+  tracking::Runs& runs;
+  registry::Models& models;
+  jobs::Queue& queue;
+
+  // Reports not written yet.
+  struct Pending {
+    std::vector<tracking::MetricPoint> points;
+    double progress = 0;
+    std::int64_t flushed_at = 0;
+  };
+  Mutex mutex;
+  std::map<RunId, Pending> pending FALAJ_GUARDED_BY(mutex);
+
+  Result<TrainJob> declaration(const std::string& project, const std::string& name) {
+    std::optional<TrainJob> job;
+    FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+      const auto object = FALAJ_TRY(storage::get_object(tx, "TrainJob", project, name));
+      job = FALAJ_TRY(decode_train_job(object));
+      return {};
+    }));
+    return *std::move(job);
+  }
+
+  Result<exec::ChildSpec> command(const Order& order, const std::string& project,
+                                  const std::string& work_dir);
+  // Writes what was gathered. A run that has ended meanwhile takes no more: that is no fault.
+  void flush(const RunId& run);
+  void write(const RunId& run, const Pending& reports);
+  Result<Value> register_model(const Order& order, const features::Manifest& manifest,
+                               const EngineResult& result, const std::string& work_dir);
+  Result<Value> collect(const Order& order, const std::string& project,
+                        const std::string& work_dir);
+  void end_run(const Order& order, const std::string& project, tracking::RunStatus status,
+               const std::string& error, const Value& outputs);
+};
+
+Result<exec::ChildSpec> TrainJobs::Impl::command(const Order& order, const std::string& project,
+                                                 const std::string& work_dir) {
+  const auto manifest = FALAJ_TRY(sets.by_id(ProjectName(project), order.manifest));
+  EngineConfig config;
+  // The child has another working folder: nothing it is given may be relative.
+  config.data = std::filesystem::absolute(FALAJ_TRY(blobs.path(manifest.data))).string();
+  config.features = manifest.features;
+  config.label = manifest.label;
+  config.engine = order.job.engine;
+  config.params = order.job.params;
+  config.threads = order.job.threads;
+  config.verify_rows = order.job.verify_rows;
+  config.library = FALAJ_TRY(find_library(options.library_folders));
+  config.training_set = manifest.id;
+  std::ofstream file(work_dir + "/train.json", std::ios::binary);
+  file << to_json(to_value(config));
+  file.close();
+  if (!file) {
+    return Error(ErrorId::kDataFolderFull,
+                 "cannot write " + work_dir + "/train.json; free space in the data folder");
+  }
+  exec::ChildSpec spec;
+  spec.argv = {options.program, "engine", "train", work_dir};
+  // A spinning OpenMP thread starves the others on shared cores.
+  spec.env = {{"GOMP_SPINCOUNT", "0"},
+              {"OMP_NUM_THREADS", std::to_string(order.job.threads)},
+              {"LC_ALL", "C.UTF-8"},
+              {"PATH", "/usr/bin:/bin"}};
+  spec.work_dir = work_dir;
+  spec.sandbox.enabled = true;
+  spec.sandbox.read_only = options.library_folders;
+  spec.sandbox.read_only.push_back(config.data);
+  spec.sandbox.read_write = {work_dir};
+  spec.limits = limits_of(order.job);
+  return spec;
+}
+
+void TrainJobs::Impl::write(const RunId& run, const Pending& reports) {
+  Status status = runs.log_metrics(run, reports.points);
+  if (status.ok()) status = runs.set_progress(run, reports.progress);
+  if (!status.ok() && status.error().code != Code::kConflict) {
+    log::warn("run report not written", {{"run", run.str()}, {"error", status.error().message}});
+  }
+}
+
+void TrainJobs::Impl::flush(const RunId& run) {
+  Pending reports;
+  {
+    MutexLock lock(mutex);
+    const auto found = pending.find(run);
+    if (found == pending.end()) return;
+    reports = std::move(found->second);
+    pending.erase(found);
+  }
+  write(run, reports);
+}
+
+void TrainJobs::Impl::end_run(const Order& order, const std::string& project,
+                              tracking::RunStatus status, const std::string& error,
+                              const Value& outputs) {
+  const Status ended = runs.end(service_context(project, ""), order.run, status, error, outputs);
+  // A conflict: the server died after this had been written, and the job came back.
+  if (ended.ok() || ended.error().code == Code::kConflict) return;
+  log::error("run not ended", {{"run", order.run.str()}, {"error", ended.error().message}});
+}
+
+Result<Value> TrainJobs::Impl::register_model(const Order& order,
+                                              const features::Manifest& manifest,
+                                              const EngineResult& result,
+                                              const std::string& work_dir) {
+  registry::ModelVersion version;
+  version.model = order.job.model;
+  version.onnx =
+      FALAJ_TRY(blobs.put(FALAJ_TRY(read_left_file(work_dir + "/model.onnx", kModelBytesMax))));
+  version.native =
+      FALAJ_TRY(blobs.put(FALAJ_TRY(read_left_file(work_dir + "/model.txt", kModelBytesMax))));
+  version.signature = result.signature;
+  version.training_set = manifest.id;
+  version.feature_service = manifest.service;
+  version.run = order.run;
+  version.code_version = options.code_version;
+  version.zone = manifest.zone;
+  version.metrics = result.metrics;
+  version.proof = result.proof;
+  const auto made = FALAJ_TRY(
+      models.add_version(service_context(manifest.project, manifest.zone), std::move(version)));
+  Value model;
+  model["name"] = made.model;
+  model["version"] = made.version;
+  return model;
+}
+
+// The child ended well: its result becomes the run's, and a model version if one is wanted.
+Result<Value> TrainJobs::Impl::collect(const Order& order, const std::string& project,
+                                       const std::string& work_dir) {
+  const auto manifest = FALAJ_TRY(sets.by_id(ProjectName(project), order.manifest));
+  const EngineResult result =
+      FALAJ_TRY(read_result(work_dir, manifest.features, order.job.verify_rows));
+  Value outputs;
+  outputs["rounds"] = result.rounds;
+  outputs["proof"] = result.proof;
+  if (!order.job.model.empty()) {
+    outputs["model"] = FALAJ_TRY(register_model(order, manifest, result, work_dir));
+  }
+  const Status shown = runs.set_metrics(order.run, result.metrics);
+  if (!shown.ok() && shown.error().code != Code::kConflict) return shown.error();
+  Value out = outputs;
+  out["metrics"] = result.metrics;
+  end_run(order, project, tracking::RunStatus::kFinished, "", outputs);
+  return out;
+}
+
+TrainJobs::TrainJobs(TrainOptions options, storage::SqlStore& sql, storage::BlobStore& blobs,
+                     features::TrainingSets& sets, tracking::Runs& runs, registry::Models& models,
+                     jobs::Queue& queue)
+    : impl_(new Impl{std::move(options), sql, blobs, sets, runs, models, queue, {}, {}}) {}
+
+TrainJobs::~TrainJobs() = default;
+
+Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& context,
+                                          const std::string& name, const std::string& manifest_id) {
+  Order order;
+  order.job = FALAJ_TRY(impl_->declaration(context.project.str(), name));
+  const features::Manifest manifest =
+      FALAJ_TRY(manifest_id.empty() ? impl_->sets.latest(context.project, order.job.training_set)
+                                    : impl_->sets.by_id(context.project, manifest_id));
+  order.manifest = manifest.id;
+  tracking::Run wanted;
+  wanted.experiment = name;
+  wanted.params = order.job.params;
+  wanted.inputs["training_set"]["name"] = manifest.name;
+  wanted.inputs["training_set"]["id"] = manifest.id;
+  wanted.inputs["training_set"]["rows"] = manifest.rows;
+  order.run = FALAJ_TRY(impl_->runs.create(context, wanted)).id;
+  jobs::JobSpec spec;
+  spec.type = kJobType;
+  spec.payload = to_payload(order);
+  auto job = impl_->queue.submit(context, std::move(spec));
+  if (!job.ok()) {
+    impl_->end_run(order, context.project.str(), tracking::RunStatus::kFailed,
+                   describe(job.error()), {});
+    return std::move(job).error();
+  }
+  return Started{order.run, *job};
+}
+
+Status TrainJobs::recover() {
+  for (const tracking::Run& run : FALAJ_TRY(impl_->runs.unfinished())) {
+    bool has_job = false;
+    for (const jobs::Job& job : FALAJ_TRY(impl_->queue.list(ProjectName(run.project)))) {
+      has_job = has_job || job.spec.payload.text("run") == run.id.str();
+    }
+    if (has_job) continue;
+    Order order;
+    order.run = run.id;
+    impl_->end_run(order, run.project, tracking::RunStatus::kFailed,
+                   "the server stopped before the job was recorded; start it again", {});
+  }
+  return {};
+}
+
+Result<exec::ChildSpec> TrainJobs::prepare(const jobs::Job& job, const std::string& work_dir) {
+  const Order order = from_payload(job.spec.payload);
+  auto spec = impl_->command(order, job.spec.project, work_dir);
+  if (!spec.ok()) {
+    impl_->end_run(order, job.spec.project, tracking::RunStatus::kFailed, describe(spec.error()),
+                   {});
+    return spec;
+  }
+  const Status started = impl_->runs.start(order.run);
+  // It had ended when the server died and the job came back: the same bytes come out again.
+  if (!started.ok() && started.error().code != Code::kConflict) return started.error();
+  return spec;
+}
+
+void TrainJobs::on_report(const jobs::Job& job, const Value& report) {
+  const RunId run(job.spec.payload.text("run"));
+  const std::int64_t now = monotonic_nanos();
+  Impl::Pending due;
+  {
+    MutexLock lock(impl_->mutex);
+    Impl::Pending& reports = impl_->pending[run];
+    const double progress = report.number("progress", -1);
+    if (progress >= 0 && progress <= 1) reports.progress = progress;
+    if (report["metric"].is_string() && report["value"].is_number()) {
+      reports.points.push_back(
+          {report.text("metric"), report.integer("step"), report.number("value"), {}});
+    }
+    const bool full = reports.points.size() >= kPointsMax;
+    if (!full && now - reports.flushed_at < kFlushNanos) return;
+    due = std::exchange(reports, {{}, reports.progress, now});
+  }
+  impl_->write(run, due);
+}
+
+jobs::Handler::Outcome TrainJobs::finish(const jobs::Job& job, const exec::ChildExit& exit,
+                                         const std::string& work_dir) {
+  const Order order = from_payload(job.spec.payload);
+  const std::string& project = job.spec.project;
+  impl_->flush(order.run);
+  if (exit.reason == exec::ExitReason::kStopped) {
+    impl_->end_run(order, project, tracking::RunStatus::kStopped, "cancelled", {});
+    return {Error(Code::kCancelled, "cancelled"), false};
+  }
+  const Status ended = jobs::check_exit(exit, limits_of(order.job), jobs::log_path(work_dir));
+  Result<Value> result = ended.ok() ? impl_->collect(order, project, work_dir)
+                         : ended.error().id == ErrorId::kJobFailed
+                             ? read_error(work_dir, ended.error())
+                             : ended.error();
+  if (result.ok()) return {std::move(result), false};
+  // Killed from outside is the one failure that another attempt may not meet.
+  const bool retry = result.error().id == ErrorId::kJobKilled;
+  if (!retry || job.attempts >= job.spec.attempts_max) {
+    impl_->end_run(order, project, tracking::RunStatus::kFailed, describe(result.error()), {});
+  }
+  return {std::move(result), retry};
+}
+
+}  // namespace falaj::training

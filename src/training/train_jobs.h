@@ -1,0 +1,77 @@
+// training/train_jobs.h — from a TrainJob declaration to a registered model version.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "features/training_sets.h"
+#include "jobs/queue.h"
+#include "registry/models.h"
+#include "security/context.h"
+#include "storage/objects.h"
+#include "tracking/runs.h"
+
+namespace falaj::training {
+
+// kind: TrainJob
+// spec: {data: {training_set: fraud}, engine: lightgbm, params: {num_leaves: 63, rounds: 400,
+//        learning_rate: 0.08, early_stopping: 30, seed: 7}, resources: {threads: 2, memory: 2Gi,
+//        time_max: 30m}, register: {model: fraud, verify_rows: 100000}}
+struct TrainJob {
+  std::string name;
+  std::string training_set;
+  std::string engine;
+  Value params;
+  std::int64_t threads = 2;
+  std::int64_t memory_bytes_max = std::int64_t{2} << 30;
+  Duration run_time_max = Duration::minutes(30);
+  std::string model;  // "" registers nothing.
+  std::int64_t verify_rows = 100'000;
+};
+
+Result<TrainJob> decode_train_job(const storage::Object& object);
+std::vector<storage::KindInfo> kinds();
+
+struct TrainOptions {
+  std::string program;  // Path of the falaj binary: the engine is `program engine train …`.
+  std::string code_version;
+  std::vector<std::string> library_folders;  // Readable in the sandbox.
+};
+
+// Submits jobs of type "train" and carries their results into runs and registry. Thread-safe.
+class TrainJobs final : public jobs::Handler {
+ public:
+  TrainJobs(TrainOptions options, storage::SqlStore& sql, storage::BlobStore& blobs,
+            features::TrainingSets& sets, tracking::Runs& runs, registry::Models& models,
+            jobs::Queue& queue);
+  ~TrainJobs() override;
+
+  // Starts the declared job on the newest frozen manifest of its training set, or on
+  // `manifest_id`. The run is recorded before this returns; its job follows it.
+  struct Started {
+    RunId run;
+    JobId job;
+  };
+  Result<Started> run(const security::RequestContext& context, const std::string& name,
+                      const std::string& manifest_id = "");
+
+  // Ends runs that a dead server left without a job. Call once, before the queue starts.
+  Status recover();
+
+  Result<exec::ChildSpec> prepare(const jobs::Job& job, const std::string& work_dir) override;
+  void on_report(const jobs::Job& job, const Value& report) override;
+  // Registers only what was proven: FJ-4006 when the ONNX graph and the engine disagree on a row.
+  // Repeating it after a crash finds the version that is there already.
+  Outcome finish(const jobs::Job& job, const exec::ChildExit& exit,
+                 const std::string& work_dir) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace falaj::training

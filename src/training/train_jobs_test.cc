@@ -1,0 +1,322 @@
+#include "training/train_jobs.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "features/testing/feature_world.h"
+#include "training/testing/samples.h"
+
+namespace falaj::training {
+namespace {
+
+constexpr Duration kPatience = Duration::seconds(120);
+
+storage::Object declared(std::string_view spec) {
+  storage::Object object;
+  object.kind = "TrainJob";
+  object.project = "pay";
+  object.name = "fraud_train";
+  object.spec = features::json(spec);
+  return object;
+}
+
+TEST(TrainJobKind, reads_the_declaration) {
+  const auto job = decode_train_job(declared(
+      R"({"data":{"training_set":"fraud"},"engine":"lightgbm","params":{"rounds":40},
+          "resources":{"threads":1,"memory":"1Gi","time_max":"5m"},
+          "register":{"model":"fraud","verify_rows":200000}})"));
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(job->training_set, "fraud");
+  EXPECT_EQ(job->memory_bytes_max, std::int64_t{1} << 30);
+  EXPECT_EQ(job->run_time_max, Duration::minutes(5));
+  EXPECT_EQ(job->model, "fraud");
+  EXPECT_EQ(job->verify_rows, 200'000);
+  const auto references = kinds().front().check(declared(R"({"data":{"training_set":"fraud"}})"));
+  ASSERT_EQ(references->size(), 1u);
+  EXPECT_EQ(references->front().kind, "TrainingSet");
+}
+
+TEST(TrainJobKind, refuses_what_it_does_not_know) {
+  const auto id = [](std::string_view spec) { return decode_train_job(declared(spec)).error().id; };
+  EXPECT_EQ(id(R"({})"), ErrorId::kMissingField);
+  EXPECT_EQ(id(R"({"data":{"training_set":"f"},"param":{}})"), ErrorId::kUnknownField);
+  EXPECT_EQ(id(R"({"data":{"training_set":"f"},"params":{"leaves":3}})"), ErrorId::kUnknownField);
+  EXPECT_EQ(id(R"({"data":{"training_set":"f"},"resources":{"memory":"1Ki"}})"),
+            ErrorId::kOutOfRange);
+  EXPECT_EQ(id(R"({"data":{"training_set":"f"},"register":{"verify_rows":100000}})"),
+            ErrorId::kMissingField);
+}
+
+// Stores, a frozen training set and a queue; the program is this test, or a script.
+class TrainJobsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(world_.sql
+                    ->migrate({storage::kObjectsMigration, security::kAuditMigration,
+                               features::kFeaturesMigration, tracking::kTrackingMigration,
+                               registry::kRegistryMigration, jobs::kJobsMigration})
+                    .ok());
+    freeze();
+    declare(R"("rounds": 8)");
+    open(std::filesystem::read_symlink("/proc/self/exe").string());
+  }
+
+  void freeze() {
+    world_.apply("Entity", "customer", R"({"keys":[{"name":"customer_id","type":"int64"}]})");
+    world_.apply("Source", "tx", R"({"format":"csv","event_time":"at"})");
+    world_.apply("FeatureView", "activity",
+                 R"({"entity":"customer","source":"tx","features":[
+                     {"name":"amount","type":"float64"},{"name":"visits","type":"int64"}]})");
+    world_.apply("FeatureView", "labels",
+                 R"({"entity":"customer","source":"tx","features":[
+                     {"name":"is_fraud","type":"int64"}]})");
+    world_.apply("FeatureService", "svc", R"({"features":["activity"]})");
+    world_.apply("TrainingSet", "fraud",
+                 R"({"service":"svc","spine":{"view":"labels","label":"is_fraud"},
+                     "split":{"by":"customer_id","valid":"25%"}})");
+    std::mt19937 random(5);
+    std::string activity = "customer_id,at,amount,visits\n";
+    std::string labels = "customer_id,at,is_fraud\n";
+    for (int i = 0; i < 1'500; ++i) {
+      const auto amount = random() % 1'000;
+      const auto visits = random() % 20;
+      const std::string id = std::to_string(i);
+      activity += id + ",2026-01-01T00:00:00Z," + std::to_string(amount) + "." +
+                  std::to_string(random() % 100) + "," +
+                  (i % 11 == 0 ? "" : std::to_string(visits)) + "\n";
+      labels += id + ",2026-01-02T00:00:00Z," +
+                (amount + 30 * visits + random() % 200 > 800 ? "1" : "0") + "\n";
+    }
+    const auto first = world_.append("activity", activity);
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    ASSERT_TRUE(world_.append("labels", labels).ok());
+    const auto manifest = world_.training_sets->freeze(world_.context, "fraud");
+    ASSERT_TRUE(manifest.ok()) << manifest.error().message;
+    manifest_ = *manifest;
+  }
+
+  void declare(const std::string& params, const std::string& resources = R"("threads": 1)") {
+    world_.apply("TrainJob", "fraud_train",
+                 R"({"data":{"training_set":"fraud"},"params":{)" + params + R"(},"resources":{)" +
+                     resources + R"(},"register":{"model":"fraud","verify_rows":2000}})");
+  }
+
+  void open(const std::string& program) {
+    queue_.reset();  // Its workers call the trainer.
+    trainer_.reset();
+    auto opened = jobs::Queue::open({folder_ / "jobs", 1, 10}, *world_.sql, world_.audit,
+                                    world_.metrics, world_.clock);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    queue_ = std::move(*opened);
+    TrainOptions options;
+    options.program = program;
+    options.code_version = "test";
+    options.library_folders = {std::filesystem::path(FALAJ_LIGHTGBM).parent_path().string()};
+    trainer_ = std::make_unique<TrainJobs>(options, *world_.sql, *world_.blobs,
+                                           *world_.training_sets, runs_, models_, *queue_);
+    queue_->handle("train", *trainer_);
+  }
+
+  // A program that does `body` instead of training; $3 is its folder.
+  std::string script(const std::string& body) {
+    const std::string path = folder_ / "program.sh";
+    std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+    ::chmod(path.c_str(), 0755);
+    return path;
+  }
+
+  TrainJobs::Started submit() {
+    auto started = trainer_->run(world_.context, "fraud_train");
+    EXPECT_TRUE(started.ok()) << started.error().message;
+    return started.ok() ? *started : TrainJobs::Started{};
+  }
+  jobs::Job ended(const TrainJobs::Started& started) {
+    return *queue_->wait(started.job, kPatience);
+  }
+  jobs::Job run_script(const std::string& body) {
+    open(script(body));
+    queue_->start();
+    started_ = submit();
+    return ended(started_);
+  }
+
+  features::FeatureWorld world_;
+  storage::TempFolder folder_;
+  tracking::Runs runs_{*world_.sql, world_.audit, world_.clock};
+  registry::Models models_{*world_.sql, *world_.blobs, world_.audit, world_.clock};
+  features::Manifest manifest_;
+  std::unique_ptr<TrainJobs> trainer_;
+  std::unique_ptr<jobs::Queue> queue_;
+  TrainJobs::Started started_;
+};
+
+TEST_F(TrainJobsTest, trains_proves_and_registers) {
+  const auto started = submit();
+  EXPECT_EQ(runs_.get(started.run)->status, tracking::RunStatus::kQueued);
+  queue_->start();
+  const jobs::Job job = ended(started);
+  ASSERT_EQ(job.status, jobs::JobStatus::kSucceeded) << job.error;
+  const tracking::Run run = *runs_.get(started.run);
+  EXPECT_EQ(run.status, tracking::RunStatus::kFinished);
+  EXPECT_EQ(run.outputs["model"].integer("version"), 1);
+  EXPECT_EQ(run.inputs["training_set"].text("id"), manifest_.id);
+  EXPECT_GT(run.metrics.number("auc"), 0.8);
+  EXPECT_EQ(runs_.history(started.run, "auc")->size(), 8u) << "one point a round";
+  const auto version = models_.get(ProjectName("pay"), "fraud", 1);
+  ASSERT_TRUE(version.ok()) << version.error().message;
+  EXPECT_EQ(version->training_set, manifest_.id);
+  EXPECT_EQ(version->feature_service, "svc");
+  EXPECT_EQ(version->zone, "ae");
+  EXPECT_EQ(version->signature.features, manifest_.features);
+  EXPECT_GE(version->proof.integer("rows"), 2'000);
+  EXPECT_EQ(version->proof.integer("mismatches", -1), 0);
+  EXPECT_NE(world_.blobs->get(version->onnx)->find("TreeEnsembleClassifier"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / ("jobs/" + job.id.str() + "-1")));
+  EXPECT_TRUE(world_.audit.verify().ok());
+}
+
+TEST_F(TrainJobsTest, training_again_gives_the_same_bytes) {
+  queue_->start();
+  const auto first = submit();
+  const auto second = submit();
+  ASSERT_EQ(ended(first).status, jobs::JobStatus::kSucceeded) << ended(first).error;
+  ASSERT_EQ(ended(second).status, jobs::JobStatus::kSucceeded);
+  const auto versions = models_.versions(ProjectName("pay"), "fraud");
+  ASSERT_EQ(versions->size(), 2u);
+  EXPECT_EQ((*versions)[0].onnx, (*versions)[1].onnx);
+  EXPECT_EQ((*versions)[0].native, (*versions)[1].native);
+}
+
+TEST_F(TrainJobsTest, a_job_that_comes_back_after_a_crash_registers_once) {
+  queue_->start();
+  const auto started = submit();
+  ASSERT_EQ(ended(started).status, jobs::JobStatus::kSucceeded);
+  queue_->stop();
+  // The server died after registering, before the job was written down as ended.
+  ASSERT_TRUE(world_.sql
+                  ->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(tx.execute("UPDATE jobs SET status = 1, ended_at = 0 WHERE id = ?",
+                                         {started.job.str()}));
+                    return {};
+                  })
+                  .ok());
+  open(std::filesystem::read_symlink("/proc/self/exe").string());
+  queue_->start();
+  EXPECT_EQ(ended(started).status, jobs::JobStatus::kSucceeded) << ended(started).error;
+  EXPECT_EQ(models_.versions(ProjectName("pay"), "fraud")->size(), 1u);
+  EXPECT_EQ(runs_.get(started.run)->status, tracking::RunStatus::kFinished);
+}
+
+TEST_F(TrainJobsTest, a_killed_process_is_tried_again_and_then_given_up) {
+  const jobs::Job job = run_script("kill -9 $$");
+  EXPECT_EQ(job.status, jobs::JobStatus::kFailed);
+  EXPECT_EQ(job.attempts, 3);
+  const tracking::Run run = *runs_.get(started_.run);
+  EXPECT_EQ(run.status, tracking::RunStatus::kFailed);
+  EXPECT_NE(run.error.find("FJ-4002"), std::string::npos) << run.error;
+  EXPECT_TRUE(models_.models(ProjectName("pay"))->empty());
+}
+
+TEST_F(TrainJobsTest, a_process_that_hangs_meets_its_limit) {
+  declare(R"("rounds": 8)", R"("time_max": "200ms")");
+  const jobs::Job job = run_script("cat <&3");
+  EXPECT_EQ(job.status, jobs::JobStatus::kFailed);
+  EXPECT_NE(runs_.get(started_.run)->error.find("FJ-4004"), std::string::npos) << job.error;
+}
+
+TEST_F(TrainJobsTest, a_process_without_memory_is_told_what_to_do) {
+  declare(R"("rounds": 8)", R"("memory": "64Mi")");
+  const jobs::Job job = run_script("exec tail /dev/zero");
+  EXPECT_EQ(job.status, jobs::JobStatus::kFailed);
+  const std::string error = runs_.get(started_.run)->error;
+  EXPECT_NE(error.find("FJ-4003"), std::string::npos) << error;
+  EXPECT_NE(error.find("resources.memory"), std::string::npos) << error;
+}
+
+TEST_F(TrainJobsTest, nothing_unproven_is_registered) {
+  const std::string signature =
+      R"("signature":{"inputs":[],"outputs":[],"features":["amount","visits"]})";
+  const auto leave = [&](const std::string& proof) {
+    return "echo x > $3/model.onnx; echo x > $3/model.txt; echo '{\"metrics\":{},\"proof\":" +
+           proof + "," + signature + "}' > $3/result.json";
+  };
+  for (const char* proof : {R"({"rows":5000,"mismatches":1})", R"({"rows":10,"mismatches":0})",
+                            R"({})", R"({"rows":5000})"}) {
+    SCOPED_TRACE(proof);
+    const jobs::Job job = run_script(leave(proof));
+    EXPECT_EQ(job.status, jobs::JobStatus::kFailed);
+    EXPECT_NE(job.error.find("FJ-4006"), std::string::npos) << job.error;
+  }
+  EXPECT_TRUE(models_.models(ProjectName("pay"))->empty());
+  EXPECT_EQ(run_script(leave(R"({"rows":5000,"mismatches":0})")).status,
+            jobs::JobStatus::kSucceeded)
+      << "the script itself is sound";
+}
+
+TEST_F(TrainJobsTest, an_engine_error_keeps_its_code) {
+  const jobs::Job job = run_script(
+      R"(echo '{"code":"FJ-4006","message":"differs on 3 rows"}' > $3/error.json; exit 1)");
+  EXPECT_NE(job.error.find("FJ-4006: differs on 3 rows"), std::string::npos) << job.error;
+  EXPECT_EQ(job.attempts, 1);
+}
+
+TEST_F(TrainJobsTest, files_that_are_links_or_missing_are_refused) {
+  EXPECT_NE(run_script("ln -s /etc/passwd $3/result.json").error.find("FJ-4001"),
+            std::string::npos);
+  EXPECT_NE(run_script("exit 0").error.find("result.json"), std::string::npos);
+  EXPECT_NE(run_script("echo '{' > $3/result.json").error.find("FJ-4001"), std::string::npos);
+  EXPECT_TRUE(models_.models(ProjectName("pay"))->empty());
+}
+
+TEST_F(TrainJobsTest, a_cancelled_job_stops_its_run) {
+  const auto started = submit();
+  ASSERT_TRUE(queue_->cancel(world_.context, started.job).ok());
+  EXPECT_EQ(runs_.get(started.run)->status, tracking::RunStatus::kStopped);
+}
+
+TEST_F(TrainJobsTest, malformed_reports_do_not_hurt) {
+  const jobs::Job job = run_script(
+      R"(printf '{"metric":1,"value":2}\n{"metric":"auc","value":"x"}\n{"progress":7}\n?\n' >&3
+         printf '{"metric":"auc","step":3,"value":0.5}\n' >&3; exit 4)");
+  EXPECT_EQ(job.status, jobs::JobStatus::kFailed);
+  const tracking::Run run = *runs_.get(started_.run);
+  EXPECT_DOUBLE_EQ(run.metrics.number("auc"), 0.5);
+  EXPECT_DOUBLE_EQ(run.progress, 0);
+}
+
+TEST_F(TrainJobsTest, names_what_is_not_declared_or_frozen) {
+  EXPECT_EQ(trainer_->run(world_.context, "none").error().id, ErrorId::kObjectNotFound);
+  EXPECT_FALSE(trainer_->run(world_.context, "fraud_train", "no-such-manifest").ok());
+  EXPECT_TRUE(runs_.list(ProjectName("pay"))->empty());
+}
+
+TEST_F(TrainJobsTest, a_missing_engine_fails_the_run_by_name) {
+  TrainOptions options;
+  options.program = "/bin/true";
+  options.library_folders = {folder_.path()};
+  TrainJobs trainer(options, *world_.sql, *world_.blobs, *world_.training_sets, runs_, models_,
+                    *queue_);
+  queue_->handle("train", trainer);
+  queue_->start();
+  const auto started = trainer.run(world_.context, "fraud_train");
+  EXPECT_NE(ended(*started).error.find("FJ-4007"), std::string::npos);
+  EXPECT_EQ(runs_.get(started->run)->status, tracking::RunStatus::kFailed);
+  queue_->stop();
+}
+
+TEST_F(TrainJobsTest, a_run_left_without_a_job_is_ended) {
+  tracking::Run orphan;
+  orphan.experiment = "fraud_train";
+  const RunId id = runs_.create(world_.context, orphan)->id;
+  const auto started = submit();
+  ASSERT_TRUE(trainer_->recover().ok());
+  EXPECT_EQ(runs_.get(id)->status, tracking::RunStatus::kFailed);
+  EXPECT_EQ(runs_.get(started.run)->status, tracking::RunStatus::kQueued);
+}
+
+}  // namespace
+}  // namespace falaj::training

@@ -1,0 +1,59 @@
+// Starts the real program in a folder of its own and stops it again.
+import {spawn} from 'node:child_process';
+import {mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+
+const binary = process.env.FALAJ_BINARY;
+
+export function temporaryFolder() {
+  const folder = mkdtempSync(join(tmpdir(), 'falaj-console-test-'));
+  return {folder, remove: () => rmSync(folder, {recursive: true, force: true})};
+}
+
+// Resolves with the base URL once the program says that it is ready. Port 0 takes a free one.
+export function startProgram(folder, port = 0) {
+  if (!binary) throw new Error('FALAJ_BINARY must name the program: run ./dev test console');
+  const child = spawn(binary,
+    ['dev', '--data', folder, '--port', String(port), '--grpc-port', '0'],
+    {stdio: ['ignore', 'pipe', 'pipe']});
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  let said = '';
+  const url = new Promise((resolve, reject) => {
+    child.stderr.on('data', (bytes) => { said += bytes; });
+    child.stdout.on('data', (bytes) => {
+      said += bytes;
+      const ready = /^ready (http:\/\/\S+)/m.exec(said);
+      if (ready) resolve(ready[1]);
+    });
+    child.once('error', reject);
+    child.once('exit', (code) => reject(new Error(`falaj dev ended with ${code}: ${said}`)));
+  });
+  return url.then((base) => ({
+    base,
+    async stop() {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  }));
+}
+
+export function runDemo(base) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(binary, ['demo', '--server', base, '-o', 'json'],
+      {stdio: ['ignore', 'pipe', 'pipe']});
+    let out = '';
+    let errors = '';
+    child.stdout.on('data', (bytes) => { out += bytes; });
+    child.stderr.on('data', (bytes) => { errors += bytes; });
+    child.once('error', reject);
+    child.once('exit', (code) => code === 0 ? resolve(JSON.parse(out)) :
+      reject(new Error(`falaj demo ended with ${code}: ${errors}${out}`)));
+  });
+}
+
+export async function getJson(base, path) {
+  const response = await fetch(base + path);
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return await response.json();
+}

@@ -1,0 +1,417 @@
+// What every adapter of a storage port promises. To add an adapter, add one line to its list at the
+// end of the suite; a server that is not there is left out by its factory's caller, not here.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/hash.h"
+#include "storage/open.h"
+#include "storage/testing/temp_folder.h"
+
+namespace falaj::storage {
+namespace {
+
+using namespace std::string_literals;
+
+template <class Port>
+struct Adapter {
+  std::string name;
+  std::unique_ptr<Port> (*open)(const std::string& folder);
+};
+
+template <class Port>
+void PrintTo(const Adapter<Port>& adapter, std::ostream* out) {
+  *out << adapter.name;
+}
+
+template <class Port>
+std::string adapter_name(const testing::TestParamInfo<Adapter<Port>>& info) {
+  return info.param.name;
+}
+
+template <class Port>
+std::unique_ptr<Port> opened(Result<std::unique_ptr<Port>> result) {
+  EXPECT_TRUE(result.ok()) << result.error().message;
+  return result.ok() ? std::move(result).value() : nullptr;
+}
+
+template <class Port>
+class PortTest : public testing::TestWithParam<Adapter<Port>> {
+ protected:
+  void SetUp() override { ASSERT_NE(store_, nullptr); }
+  TempFolder folder_;
+  std::unique_ptr<Port> store_ = this->GetParam().open(folder_.path());
+};
+
+// ---- SqlStore -------------------------------------------------------------------------------
+
+class SqlContract : public PortTest<SqlStore> {
+ protected:
+  void SetUp() override {
+    PortTest::SetUp();
+    const Status migrated = store_->migrate({kPeople});
+    ASSERT_TRUE(migrated.ok()) << migrated.error().message;
+  }
+
+  Result<std::int64_t> execute(std::string_view sql, const SqlParams& params = {}) {
+    std::int64_t changed = 0;
+    FALAJ_TRY(store_->write([&](SqlTransaction& tx) -> Status {
+      changed = FALAJ_TRY(tx.execute(sql, params));
+      return {};
+    }));
+    return changed;
+  }
+
+  std::int64_t count() {
+    const auto rows = query(*store_, "SELECT count(*) FROM people");
+    EXPECT_TRUE(rows.ok());
+    return rows.ok() ? rows->front().integer(0) : -1;
+  }
+
+  const Migration kPeople{
+      "contract-001-people",
+      "CREATE TABLE people (name TEXT PRIMARY KEY, age INTEGER, height REAL);\n"
+      "-- A comment between statements.\n"
+      "CREATE TABLE pets (name TEXT PRIMARY KEY, owner TEXT NOT NULL REFERENCES people (name)"
+      " DEFERRABLE INITIALLY DEFERRED);\n"};
+};
+
+TEST_P(SqlContract, reads_back_every_type) {
+  const std::string odd = "a\0b '\"; DROP TABLE people;-- \xd8\xb9"s;
+  ASSERT_EQ(execute("INSERT INTO people VALUES (?, ?, ?)", {odd, INT64_MIN, 0.1}).value(), 1);
+  ASSERT_EQ(execute("INSERT INTO people VALUES (?, ?, ?)", {"", nullptr, nullptr}).value(), 1);
+  const auto rows = query(*store_, "SELECT name, age, height FROM people ORDER BY name");
+  ASSERT_TRUE(rows.ok()) << rows.error().message;
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ((*rows)[0].text(0), "");
+  EXPECT_FALSE((*rows)[0].is_null(0));
+  EXPECT_TRUE((*rows)[0].is_null(1));
+  EXPECT_EQ((*rows)[1].text(0), odd);
+  EXPECT_EQ((*rows)[1].integer(1), INT64_MIN);
+  EXPECT_EQ((*rows)[1].real(2), 0.1);
+  EXPECT_EQ((*rows)[1].text(1), "");  // A wrong type reads as nothing.
+  EXPECT_EQ((*rows)[1].integer(9), 0);
+}
+
+TEST_P(SqlContract, a_failing_body_leaves_nothing) {
+  const Status failed = store_->write([](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(tx.execute("INSERT INTO people (name) VALUES (?)", {"ali"}));
+    return Error(ErrorId::kQueueFull, "changed my mind");
+  });
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().id, ErrorId::kQueueFull);
+  EXPECT_EQ(count(), 0);
+}
+
+TEST_P(SqlContract, a_body_sees_its_own_changes) {
+  const Status done = store_->write([](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(tx.execute("INSERT INTO people (name) VALUES (?)", {"ali"}));
+    const SqlRows rows = FALAJ_TRY(tx.query("SELECT name FROM people"));
+    EXPECT_EQ(rows.size(), 1u);
+    return {};
+  });
+  EXPECT_TRUE(done.ok());
+}
+
+TEST_P(SqlContract, a_broken_unique_constraint_is_a_conflict) {
+  ASSERT_TRUE(execute("INSERT INTO people (name) VALUES ('ali')").ok());
+  const auto again = execute("INSERT INTO people (name) VALUES ('ali')");
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().code, Code::kConflict);
+}
+
+TEST_P(SqlContract, a_broken_deferred_foreign_key_is_a_conflict_of_its_own_body) {
+  const auto orphan = execute("INSERT INTO pets VALUES ('cat', 'nobody')");
+  ASSERT_FALSE(orphan.ok());
+  EXPECT_EQ(orphan.error().code, Code::kConflict);
+  const Status repaired = store_->write([](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(tx.execute("INSERT INTO pets VALUES ('cat', 'ali')"));
+    FALAJ_TRY(tx.execute("INSERT INTO people (name) VALUES ('ali')"));
+    return {};
+  });
+  EXPECT_TRUE(repaired.ok()) << repaired.error().message;
+}
+
+TEST_P(SqlContract, counts_changed_rows_of_this_statement_only) {
+  ASSERT_TRUE(execute("INSERT INTO people (name) VALUES ('a'), ('b'), ('c')").ok());
+  EXPECT_EQ(execute("UPDATE people SET age = 1 WHERE name <> 'a'").value(), 2);
+  EXPECT_EQ(execute("UPDATE people SET age = 1 WHERE name = 'nobody'").value(), 0);
+  EXPECT_EQ(execute("CREATE TABLE other (x INTEGER)").value(), 0);
+  EXPECT_EQ(execute("DELETE FROM people").value(), 3);
+}
+
+TEST_P(SqlContract, a_read_cannot_write) {
+  const Status read = store_->read([](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(tx.execute("INSERT INTO people (name) VALUES ('ali')"));
+    return {};
+  });
+  EXPECT_FALSE(read.ok());
+  EXPECT_EQ(count(), 0);
+  EXPECT_TRUE(execute("INSERT INTO people (name) VALUES ('ali')").ok());  // Still usable.
+}
+
+TEST_P(SqlContract, refuses_transaction_control_and_several_statements) {
+  for (const char* sql :
+       {"COMMIT", "ROLLBACK", "BEGIN", "SAVEPOINT x", "DELETE FROM people; DELETE FROM people", "",
+        "SELECT nothing FROM", "DELETE FROM people WHERE name = ?"}) {
+    EXPECT_FALSE(execute(sql).ok()) << sql;
+  }
+  EXPECT_TRUE(execute("INSERT INTO people (name) VALUES ('ali');  ").ok());
+  EXPECT_EQ(count(), 1);
+}
+
+TEST_P(SqlContract, refuses_a_call_from_inside_a_body) {
+  const auto inside = [&](SqlTransaction&) -> Status {
+    EXPECT_EQ(store_->write([](SqlTransaction&) { return Status(); }).error().code,
+              Code::kInternal);
+    EXPECT_EQ(store_->read([](SqlTransaction&) { return Status(); }).error().code, Code::kInternal);
+    return {};
+  };
+  EXPECT_TRUE(store_->write(inside).ok());
+  EXPECT_TRUE(store_->read(inside).ok());
+}
+
+TEST_P(SqlContract, applies_each_migration_once_and_in_order) {
+  const Migration more{"contract-002-more", "ALTER TABLE people ADD COLUMN town TEXT;"};
+  ASSERT_TRUE(store_->migrate({kPeople, more}).ok());
+  ASSERT_TRUE(store_->migrate({kPeople, more}).ok());
+  EXPECT_TRUE(execute("UPDATE people SET town = 'Al Ain'").ok());
+}
+
+TEST_P(SqlContract, refuses_migrations_of_a_newer_program_and_changed_texts) {
+  const auto newer = store_->migrate({});
+  ASSERT_FALSE(newer.ok());
+  EXPECT_EQ(newer.error().id, ErrorId::kDataFolderNewer);
+  const auto changed = store_->migrate({{kPeople.name, kPeople.sql + " "}});
+  ASSERT_FALSE(changed.ok());
+  EXPECT_EQ(changed.error().code, Code::kFailedPrecondition);
+}
+
+TEST_P(SqlContract, a_failing_migration_leaves_nothing) {
+  const auto failed = store_->migrate(
+      {kPeople, {"contract-002-bad", "CREATE TABLE half (x INTEGER); CREATE NONSENSE;"}});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_FALSE(query(*store_, "SELECT * FROM half").ok());
+  EXPECT_TRUE(store_->migrate({kPeople}).ok());
+}
+
+TEST_P(SqlContract, serves_many_threads) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        const std::string name = std::to_string(t) + "/" + std::to_string(i);
+        const bool written =
+            execute("INSERT INTO people (name, age) VALUES (?, ?)", {name, std::int64_t{i}}).ok();
+        const auto rows = query(*store_, "SELECT age FROM people WHERE name = ?", {name});
+        if (!written || !rows.ok() || rows->size() != 1) wrong.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(count(), 120);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Storage, SqlContract,
+    testing::Values(Adapter<SqlStore>{"fake", [](const std::string&) { return make_fake_sql(); }},
+                    Adapter<SqlStore>{
+                        "sqlite",
+                        [](const std::string& f) { return opened(open_sqlite(f + "/m.db")); }}),
+    adapter_name<SqlStore>);
+
+// ---- KvStore --------------------------------------------------------------------------------
+
+class KvContract : public PortTest<KvStore> {
+ protected:
+  std::vector<std::string> keys(std::string_view prefix, std::size_t most = 1'000) {
+    std::vector<std::string> found;
+    const Status done = store_->scan(prefix, [&](std::string_view key, std::string_view) {
+      found.emplace_back(key);
+      return found.size() < most;
+    });
+    EXPECT_TRUE(done.ok());
+    return found;
+  }
+};
+
+TEST_P(KvContract, reads_what_was_written_last) {
+  EXPECT_EQ(store_->get("a").value(), std::nullopt);
+  ASSERT_TRUE(store_->write({{"a", "1"}}).ok());
+  ASSERT_TRUE(store_->write({{"a", "2"}, {"b", ""}}).ok());
+  EXPECT_EQ(store_->get("a").value(), "2");
+  EXPECT_EQ(store_->get("b").value(), "");
+  ASSERT_TRUE(store_->write({{"a", std::nullopt}, {"never", std::nullopt}}).ok());
+  EXPECT_EQ(store_->get("a").value(), std::nullopt);
+}
+
+TEST_P(KvContract, within_a_batch_the_last_write_wins) {
+  ASSERT_TRUE(store_->write({{"a", "1"}, {"a", std::nullopt}, {"a", "3"}}).ok());
+  EXPECT_EQ(store_->get("a").value(), "3");
+  EXPECT_TRUE(store_->write({}).ok());
+}
+
+TEST_P(KvContract, answers_many_keys_in_their_order) {
+  ASSERT_TRUE(store_->write({{"a", "1"}, {"c", "3"}}).ok());
+  const auto answers = store_->get_many({"c", "b", "a", "c"}).value();
+  ASSERT_EQ(answers.size(), 4u);
+  EXPECT_EQ(answers[0], "3");
+  EXPECT_EQ(answers[1], std::nullopt);
+  EXPECT_EQ(answers[2], "1");
+  EXPECT_EQ(answers[3], "3");
+  EXPECT_TRUE(store_->get_many({})->empty());
+}
+
+TEST_P(KvContract, scans_a_prefix_in_byte_order_until_told_to_stop) {
+  const std::string zero = "p\0x"s;
+  ASSERT_TRUE(
+      store_->write({{"p\xff", "4"}, {"pa", "3"}, {"q", "5"}, {"p", "1"}, {zero, "2"}, {"o", "0"}})
+          .ok());
+  EXPECT_EQ(keys("p"), (std::vector<std::string>{"p", zero, "pa", "p\xff"}));
+  EXPECT_EQ(keys("p", 2), (std::vector<std::string>{"p", zero}));
+  EXPECT_EQ(keys("").size(), 6u);
+  EXPECT_TRUE(keys("z").empty());
+}
+
+TEST_P(KvContract, keeps_arbitrary_bytes_and_large_values) {
+  std::string key;
+  for (int i = 0; i < 256; ++i) key += static_cast<char>(i);
+  const std::string value(2u << 20, '\xab');
+  ASSERT_TRUE(store_->write({{key, value}}).ok());
+  EXPECT_EQ(store_->get(key).value(), value);
+}
+
+TEST_P(KvContract, a_batch_is_seen_whole) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> torn{0};
+  ASSERT_TRUE(store_->write({{"x", "0"}, {"y", "0"}}).ok());
+  std::thread reader([&] {
+    while (!stop.load()) {
+      std::vector<std::string> values;
+      static_cast<void>(store_->scan("", [&](std::string_view, std::string_view value) {
+        values.emplace_back(value);
+        return true;
+      }));
+      if (values.size() != 2 || values[0] != values[1]) torn.fetch_add(1);
+    }
+  });
+  for (int i = 1; i <= 100; ++i) {
+    EXPECT_TRUE(store_->write({{"x", std::to_string(i)}, {"y", std::to_string(i)}}).ok());
+  }
+  stop.store(true);
+  reader.join();
+  EXPECT_EQ(torn.load(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Storage, KvContract,
+    testing::Values(Adapter<KvStore>{"fake", [](const std::string&) { return make_fake_kv(); }},
+                    Adapter<KvStore>{
+                        "rocksdb",
+                        [](const std::string& f) { return opened(open_rocksdb(f + "/kv")); }}),
+    adapter_name<KvStore>);
+
+// ---- BlobStore ------------------------------------------------------------------------------
+
+class BlobContract : public PortTest<BlobStore> {};
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_P(BlobContract, names_content_by_its_hash_and_keeps_it_once) {
+  const std::string bytes = "\0\xff binary"s;
+  const BlobId id = store_->put(bytes).value();
+  EXPECT_EQ(id.str(), sha256_hex(bytes));
+  EXPECT_EQ(store_->put(bytes).value(), id);
+  EXPECT_EQ(store_->get(id).value(), bytes);
+  EXPECT_EQ(store_->size(id).value(), 9);
+  EXPECT_EQ(store_->list().value(), std::vector<BlobId>{id});
+}
+
+TEST_P(BlobContract, an_empty_blob_is_a_blob) {
+  const BlobId id = store_->put("").value();
+  EXPECT_EQ(store_->get(id).value(), "");
+  EXPECT_EQ(store_->size(id).value(), 0);
+}
+
+TEST_P(BlobContract, writes_in_pieces) {
+  auto writer = store_->create().value();
+  std::string whole;
+  for (int i = 0; i < 100; ++i) {
+    const std::string piece(static_cast<std::size_t>(i) * 100, static_cast<char>('a' + i % 26));
+    whole += piece;
+    ASSERT_TRUE(writer->append(piece).ok());
+  }
+  const BlobId id = writer->commit().value();
+  EXPECT_EQ(id.str(), sha256_hex(whole));
+  EXPECT_EQ(store_->get(id).value(), whole);
+}
+
+TEST_P(BlobContract, nothing_appears_before_commit) {
+  {
+    auto writer = store_->create().value();
+    ASSERT_TRUE(writer->append("half").ok());
+    EXPECT_TRUE(store_->list()->empty());
+  }
+  EXPECT_TRUE(store_->list()->empty());
+  EXPECT_EQ(store_->get(BlobId(sha256_hex("half"))).error().code, Code::kNotFound);
+}
+
+TEST_P(BlobContract, gives_a_path_to_the_content) {
+  const BlobId id = store_->put("for a library").value();
+  EXPECT_EQ(content_of(store_->path(id).value()), "for a library");
+}
+
+TEST_P(BlobContract, takes_over_a_file_made_elsewhere) {
+  const std::string path = store_->staging_path().value();
+  std::ofstream(path, std::ios::binary) << "made by a library";
+  const BlobId id = store_->adopt(path).value();
+  EXPECT_EQ(id.str(), sha256_hex("made by a library"));
+  EXPECT_EQ(store_->get(id).value(), "made by a library");
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_NE(store_->staging_path().value(), store_->staging_path().value());
+}
+
+TEST_P(BlobContract, refuses_to_take_over_what_is_not_staged) {
+  std::ofstream(folder_ / "elsewhere") << "x";
+  EXPECT_EQ(store_->adopt(folder_ / "elsewhere").error().code, Code::kInvalidArgument);
+  EXPECT_EQ(store_->adopt(store_->staging_path().value()).error().code, Code::kNotFound);
+}
+
+TEST_P(BlobContract, an_absent_blob_is_not_found_everywhere) {
+  const BlobId absent(std::string(64, 'a'));
+  EXPECT_EQ(store_->get(absent).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->path(absent).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->size(absent).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->remove(absent).error().code, Code::kNotFound);
+}
+
+TEST_P(BlobContract, removes) {
+  const BlobId id = store_->put("gone soon").value();
+  const BlobId other = store_->put("stays").value();
+  EXPECT_TRUE(store_->remove(id).ok());
+  EXPECT_EQ(store_->get(id).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->list().value(), std::vector<BlobId>{other});
+}
+
+INSTANTIATE_TEST_SUITE_P(Storage, BlobContract,
+                         testing::Values(Adapter<BlobStore>{"fake",
+                                                            [](const std::string& f) {
+                                                              return make_fake_blobs(f + "/staged");
+                                                            }},
+                                         Adapter<BlobStore>{"files",
+                                                            [](const std::string& f) {
+                                                              return opened(
+                                                                  open_files(f + "/blobs"));
+                                                            }}),
+                         adapter_name<BlobStore>);
+
+}  // namespace
+}  // namespace falaj::storage

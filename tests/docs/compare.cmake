@@ -1,0 +1,8 @@
+execute_process(COMMAND ${PROGRAM} reference ${PAGE} OUTPUT_VARIABLE now RESULT_VARIABLE code)
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "falaj reference ${PAGE} failed")
+endif()
+file(READ ${FILE} kept)
+if(NOT now STREQUAL kept)
+  message(FATAL_ERROR "${FILE} is not current: falaj reference ${PAGE} > docs/reference/${PAGE}.md")
+endif()

@@ -1,0 +1,176 @@
+#include "workload.h"
+
+#include "base/hash.h"
+
+namespace falaj::faults {
+namespace {
+
+using storage::SqlTransaction;
+
+std::string lane_key(int round, int lane) {
+  return "lane/" + std::to_string(round) + "/" + std::to_string(lane);
+}
+
+std::string key_of(const Write& write) {
+  return "row/" + std::to_string(write.round) + "/" + std::to_string(write.lane) + "/" +
+         std::to_string(write.index);
+}
+
+Error lost(const Write& write, const std::string& how) {
+  return {Code::kDataLoss, key_of(write) + " " + how};
+}
+
+Status compare(const Write& write, const std::string& found) {
+  if (found == content_of(write)) return {};
+  return lost(write, "has other content (" + std::to_string(found.size()) + " bytes)");
+}
+
+// Every write that `counter` says was committed, one by one.
+Status check_up_to(Target& target, const Write& last) {
+  for (Write write = last; write.index >= 0; --write.index) FALAJ_TRY(target.check(write));
+  return {};
+}
+
+class SqlTarget final : public Target {
+ public:
+  explicit SqlTarget(std::unique_ptr<storage::SqlStore> store) : store_(std::move(store)) {}
+
+  Status put(const Write& write) override {
+    return store_->write([&](SqlTransaction& tx) -> Status {
+      FALAJ_TRY(
+          tx.execute("INSERT INTO rows (k, v) VALUES (?, ?)", {key_of(write), content_of(write)}));
+      FALAJ_TRY(
+          tx.execute("INSERT INTO lanes (k, n) VALUES (?, ?)"
+                     " ON CONFLICT (k) DO UPDATE SET n = excluded.n",
+                     {lane_key(write.round, write.lane), std::int64_t{write.index}}));
+      return {};
+    });
+  }
+
+  Status check(const Write& write) override {
+    const auto rows =
+        FALAJ_TRY(storage::query(*store_, "SELECT v FROM rows WHERE k = ?", {key_of(write)}));
+    if (rows.empty()) return lost(write, "is missing");
+    return compare(write, rows.front().text(0));
+  }
+
+  Status check_whole(int round, int lane) override {
+    const auto rows = FALAJ_TRY(
+        storage::query(*store_, "SELECT n FROM lanes WHERE k = ?", {lane_key(round, lane)}));
+    if (rows.empty()) return {};
+    return check_up_to(*this, {round, lane, static_cast<int>(rows.front().integer(0))});
+  }
+
+ private:
+  std::unique_ptr<storage::SqlStore> store_;
+};
+
+class KvTarget final : public Target {
+ public:
+  explicit KvTarget(std::unique_ptr<storage::KvStore> store) : store_(std::move(store)) {}
+
+  Status put(const Write& write) override {
+    return store_->write({{key_of(write), content_of(write)},
+                          {lane_key(write.round, write.lane), std::to_string(write.index)}});
+  }
+
+  Status check(const Write& write) override {
+    const auto found = FALAJ_TRY(store_->get(key_of(write)));
+    if (!found.has_value()) return lost(write, "is missing");
+    return compare(write, *found);
+  }
+
+  Status check_whole(int round, int lane) override {
+    const auto counter = FALAJ_TRY(store_->get(lane_key(round, lane)));
+    if (!counter.has_value()) return {};
+    return check_up_to(*this, {round, lane, std::stoi(*counter)});
+  }
+
+ private:
+  std::unique_ptr<storage::KvStore> store_;
+};
+
+class BlobTarget final : public Target {
+ public:
+  explicit BlobTarget(std::unique_ptr<storage::BlobStore> store) : store_(std::move(store)) {}
+
+  Status put(const Write& write) override {
+    FALAJ_TRY(store_->put(content_of(write)));
+    return {};
+  }
+
+  Status check(const Write& write) override {
+    const auto found = store_->get(BlobId(sha256_hex(content_of(write))));
+    if (!found.ok()) return lost(write, found.error().message);
+    return compare(write, *found);
+  }
+
+  // A blob is whole or absent: whatever the store lists must read back with its hash.
+  Status check_whole(int, int lane) override {
+    if (lane != 0) return {};  // The store is the same for all lanes.
+    for (const BlobId& id : FALAJ_TRY(store_->list())) FALAJ_TRY(store_->get(id));
+    return {};
+  }
+
+ private:
+  std::unique_ptr<storage::BlobStore> store_;
+};
+
+const storage::Migration kTables{"faults-001",
+                                 "CREATE TABLE rows (k TEXT PRIMARY KEY, v TEXT NOT NULL) STRICT;"
+                                 "CREATE TABLE lanes (k TEXT PRIMARY KEY, n INTEGER) STRICT;"};
+
+}  // namespace
+
+std::string to_string(Port port) {
+  switch (port) {
+    case Port::kSql:
+      return "sql";
+    case Port::kKv:
+      return "kv";
+    case Port::kBlob:
+      return "blob";
+  }
+  return "";
+}
+
+Result<Port> port_from(const std::string& name) {
+  for (const Port port : {Port::kSql, Port::kKv, Port::kBlob}) {
+    if (name == to_string(port)) return port;
+  }
+  return Error(Code::kInvalidArgument, name + " is no port: sql, kv or blob");
+}
+
+std::string content_of(const Write& write) {
+  const std::string key = key_of(write);
+  const std::uint64_t mixed = hash64(key, 7);
+  const std::size_t size = mixed % 23 == 0 ? 64u << 10 : 1 + mixed % 700;
+  std::string content = key + "#";
+  for (std::uint64_t i = 0; content.size() < size; ++i) {
+    // Letters, so that it may stand in a text column; five bits each.
+    for (std::uint64_t bits = hash64(key, i), n = 0; n < 12; ++n, bits >>= 5) {
+      content += static_cast<char>('A' + bits % 32);
+    }
+  }
+  return content;
+}
+
+Result<std::unique_ptr<Target>> Target::open(Port port, const std::string& folder,
+                                             storage::Durability durability) {
+  switch (port) {
+    case Port::kSql: {
+      auto store = FALAJ_TRY(storage::open_sqlite(folder + "/sql/meta.db", durability));
+      FALAJ_TRY(store->migrate({kTables}));
+      return std::unique_ptr<Target>(std::make_unique<SqlTarget>(std::move(store)));
+    }
+    case Port::kKv:
+      return std::unique_ptr<Target>(
+          std::make_unique<KvTarget>(FALAJ_TRY(storage::open_rocksdb(folder + "/kv", durability))));
+    case Port::kBlob:
+      return std::unique_ptr<Target>(std::make_unique<BlobTarget>(
+          FALAJ_TRY(storage::open_files(folder + "/blob", durability))));
+  }
+  return Error(Code::kInternal, "unknown port");
+}
+
+}  // namespace falaj::faults
