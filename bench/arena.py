@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import time
 import urllib.error
@@ -36,6 +37,11 @@ class Program:
     def rss_megabytes(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far, of all its threads: what a busy machine does not distort."""
+        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> float:
         """Asks it to end, waits, and says how long that took; harmless when it ended already."""

@@ -74,7 +74,13 @@ def race(scenario, arena: Arena, rounds: int, plant_wrong_answer: bool) -> dict:
     return {"kind": "race", "unit": scenario.UNIT, "rounds": kept,
             "ours": spread(r["ours"] for r in kept), "peer": spread(r["peer"] for r in kept),
             "ratio": spread(r["ratio"] for r in kept),
-            "extra": getattr(sides["ours"], "extra", {})}
+            "extra": extras(sides)}
+
+
+def extras(sides: dict) -> dict:
+    """Further figures of both sides; the peer's carry its name."""
+    found = dict(getattr(sides["ours"], "extra", {}))
+    return found | {f"peer_{k}": v for k, v in getattr(sides["peer"], "extra", {}).items()}
 
 
 def ratio(scenario, measured: dict) -> float:
@@ -133,7 +139,7 @@ def show(name: str, scenario, result: dict, missed: list[str]) -> None:
         print(f"  ratio  {s['median']:>12,.2f} times   ({s['min']:,.2f} to {s['max']:,.2f}), "
               f"{len(result['rounds'])} rounds, answers equal")
         for key, value in result["extra"].items():
-            print(f"  {key:<6} {value:>12,.4g}")
+            print(f"  {key:<12} {value:>12,.4g}")
     for name_of, s in result.get("figures", {}).items():
         print(f"  {name_of:<16} {s['median']:>10,.4g}   ({s['min']:,.4g} to {s['max']:,.4g})")
     for line in missed:

@@ -20,18 +20,21 @@ ENTITIES, CHECKED, SECONDS = 2000, 50, 3
 class Contestant:
     """Takes requests at `url`; `bodies` are what the clients post, in turn."""
 
-    def __init__(self, arena, name: str, url: str, bodies: list[dict], prediction_of):
-        self.arena, self.url, self.prediction_of = arena, url, prediction_of
-        self.bodies = bodies
-        self.file = arena.work / f"{name}.bodies"
+    def __init__(self, arena, program, path: str, bodies: list[dict], prediction_of):
+        self.arena, self.program, self.prediction_of = arena, program, prediction_of
+        self.url, self.bodies = program.url + path, bodies
+        self.file = arena.work / f"{program.process.pid}.bodies"
         self.file.write_text("".join(json.dumps(b) + "\n" for b in bodies))
         self.p50s: list[float] = []
+        self.cpu: list[float] = []
 
     @property
     def extra(self) -> dict:
-        return {"p50_ms": statistics.median(self.p50s[1:])}
+        return {"p50_ms": statistics.median(self.p50s[1:]),
+                "cpu_us": statistics.median(self.cpu[1:])}
 
     def round(self):
+        cpu_before = self.program.cpu_seconds()
         script = self.arena.root / "bench/peers/post_lines.lua"
         done = subprocess.run(["wrk", "-t1", "-c16", f"-d{SECONDS}s", "-s", str(script), self.url,
                                "--", str(self.file)], capture_output=True, text=True, check=True)
@@ -39,6 +42,8 @@ class Contestant:
         if told["failed"]:
             raise Refused(f"{self.url}: {told['failed']} of {told['requests']} requests failed")
         self.p50s.append(told["p50_ms"])
+        cpu = self.program.cpu_seconds() - cpu_before
+        self.cpu.append(cpu / told["requests"] * 1e6)
         answer = [self.prediction_of(call(self.url, body)) for body in self.bodies[:CHECKED]]
         return told["requests"] / told["seconds"], answer
 
@@ -51,10 +56,10 @@ class World:
 
     def __init__(self, arena):
         self.data = arena.work / "data"
-        server = arena.serve(arena.falaj, "dev", "--data", self.data, "--port", 0,
-                             "--grpc-port", 0)
-        told = arena.run_json(arena.falaj, "demo", "--server", server.url, "-o", "json")
-        self.url, self.project = server.url, told["project"]
+        self.server = arena.serve(arena.falaj, "dev", "--data", self.data, "--port", 0,
+                                  "--grpc-port", 0)
+        told = arena.run_json(arena.falaj, "demo", "--server", self.server.url, "-o", "json")
+        self.url, self.project = self.server.url, told["project"]
         # Without its policy: a retraining in the middle of a race would take a core.
         self.api("objects/Policy/fraud_loop", method="DELETE")
         chosen = random.Random(7)
@@ -88,8 +93,8 @@ def world_of(arena) -> World:
 
 def ours(arena):
     world = world_of(arena)
-    url = f"{world.url}/api/v1/deployments/fraud:predict?project={world.project}"
-    return Contestant(arena, "ours", url, [{"entity": e} for e in world.entities],
+    path = f"/api/v1/deployments/fraud:predict?project={world.project}"
+    return Contestant(arena, world.server, path, [{"entity": e} for e in world.entities],
                       lambda reply: reply["predictions"][0]["score"])
 
 
@@ -97,5 +102,5 @@ def peer(arena):
     world = world_of(arena)
     bodies = [{"features": row} for row in world.features()]
     program = arena.serve(arena.python, arena.root / "bench/peers/fastapi_onnx.py", world.model)
-    return Contestant(arena, "peer", program.url + "/predict", bodies,
+    return Contestant(arena, program, "/predict", bodies,
                       lambda reply: reply["prediction"])

@@ -46,6 +46,19 @@ export function formatValue(value: number): string {
   return String(Number(value.toPrecision(5)));
 }
 
+// For a tick of an axis, where the place is small: three digits.
+export function formatTick(value: number): string {
+  return formatValue(Number(value.toPrecision(3)));
+}
+
+// The platform's own words with its long fractions cut to three digits; the audit keeps them all.
+export function shortenNumbers(text: string): string {
+  return text.replace(/\d+\.\d{4,}(?![\d.])/g, (number) => {
+    const whole = number.indexOf('.');
+    return String(Number(Number(number).toPrecision(Math.max(3, whole + 1))));
+  });
+}
+
 export function formatTime(iso: string, language: Language): string {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return '–';
@@ -80,10 +93,32 @@ export function shortHash(hash: string): string {
   return hash.length > 12 ? hash.slice(0, 12) : hash;
 }
 
+// Under the first subnormal float a value is zero to a person: an edge just below zero stands for
+// "under 0", and the bin from there to 0 holds zeros only.
+function isJustUnderZero(edge: number | undefined): boolean {
+  return edge !== undefined && edge < 0 && edge > -1e-30;
+}
+
+// What ends bin `i` of those that `edges` cut, for an axis.
+export function edgeLabel(edges: number[], i: number): string {
+  const last = edges.length - 1;
+  if (i > last) return `> ${formatTick(edges[last] ?? 0)}`;
+  return isJustUnderZero(edges[i]) ? '< 0' : `≤ ${formatTick(edges[i] ?? 0)}`;
+}
+
 // "(3.5, 7]" for each bin of a histogram, then the bin of missing values under its own name.
 export function binLabels(edges: number[], missing: string): string[] {
   const labels: string[] = [];
   for (let i = 0; i <= edges.length; i++) {
+    if (isJustUnderZero(edges[i])) {
+      labels.push(i === 0 ? '(−∞, 0)' : `(${formatValue(edges[i - 1] as number)}, 0)`);
+      continue;
+    }
+    if (isJustUnderZero(edges[i - 1])) {
+      const high = edges[i];
+      labels.push(high === undefined ? '[0, ∞)' : high === 0 ? '0' : `[0, ${formatValue(high)}]`);
+      continue;
+    }
     const low = i === 0 ? '−∞' : formatValue(edges[i - 1] as number);
     const high = i === edges.length ? '∞' : formatValue(edges[i] as number);
     labels.push(`(${low}, ${high}${i === edges.length ? ')' : ']'}`);

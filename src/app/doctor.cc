@@ -82,8 +82,9 @@ std::vector<DoctorCheck> doctor(const config::Settings& settings) {
 
 Result<Value> verify_offline(const std::string& data_folder) {
   if (!exists(data_folder + "/metadata.db")) {
-    return Error{Code::kNotFound, "'" + data_folder + "' is no Falaj data folder: it has no "
-                                                      "metadata.db"};
+    return Error{Code::kNotFound, "'" + data_folder +
+                                      "' is no Falaj data folder: it has no "
+                                      "metadata.db"};
   }
   const SystemClock clock;
   const auto lock = FALAJ_TRY(storage::FolderLock::acquire(data_folder));

@@ -49,8 +49,8 @@ std::vector<LibraryCheck> check_libraries() {
   const std::string folder = library_folder();
   std::vector<LibraryCheck> checks;
   const auto runtime = serving::open_onnx_runtime({.library = folder + "/" + kOnnxRuntime});
-  checks.push_back({"onnxruntime", folder + "/" + kOnnxRuntime,
-                    runtime.ok() ? "" : runtime.error().message});
+  checks.push_back(
+      {"onnxruntime", folder + "/" + kOnnxRuntime, runtime.ok() ? "" : runtime.error().message});
   for (const auto& [name, file, symbol] :
        {std::tuple("lightgbm", "lib_lightgbm.so", "LGBM_BoosterCreate"),
         std::tuple("xgboost", "libxgboost.so", "XGBoosterCreate")}) {

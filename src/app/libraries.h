@@ -6,8 +6,8 @@
 
 namespace falaj::app {
 
-// The folder with libonnxruntime and lib_lightgbm: $FALAJ_LIBRARY_DIR, lib/falaj beside an installed
-// bin/, or deps/lib beside a build folder; "" when none has them.
+// The folder with libonnxruntime and lib_lightgbm: $FALAJ_LIBRARY_DIR, lib/falaj beside an
+// installed bin/, or deps/lib beside a build folder; "" when none has them.
 std::string library_folder();
 
 // The path of this program, for starting engines.

@@ -9,8 +9,9 @@ namespace {
 
 void warn_if_failed(std::string_view what, const Status& status) {
   if (status.ok()) return;
-  log::warn("background work failed",
-            {{"what", what}, {"code", to_string(status.error().id)}, {"why", status.error().message}});
+  log::warn(
+      "background work failed",
+      {{"what", what}, {"code", to_string(status.error().id)}, {"why", status.error().message}});
 }
 
 }  // namespace
@@ -36,14 +37,15 @@ Status Program::open(const Options& options) {
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
   training_ = FALAJ_TRY(wire_training(options, storage_, features_, metrics_, clock_));
   serving_ = FALAJ_TRY(wire_serving(options, storage_, features_, training_, metrics_, clock_));
-  catalog_ = std::make_unique<catalog::Catalog>(*storage_.sql, *storage_.audit, clock_,
-                                                all_kinds(), [this] {
+  catalog_ = std::make_unique<catalog::Catalog>(*storage_.sql, *storage_.audit, clock_, all_kinds(),
+                                                [this] {
                                                   features_.online->definitions_changed();
                                                   if (reconcile_) reconcile_->wake();
                                                 });
   FALAJ_TRY(first_objects());
   warn_if_failed("deployments", serving_.deployments->tick());
-  http_ = wire_routes(*catalog_, storage_, features_, training_, serving_, metrics_, clock_);
+  http_ =
+      wire_routes(options, *catalog_, storage_, features_, training_, serving_, metrics_, clock_);
   FALAJ_TRY(wire_http(options, http_, metrics_));
   host_ = options.http.host;
   if (!options.http.tls.certificate.empty()) scheme_ = "https";

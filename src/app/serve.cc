@@ -72,6 +72,8 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.http.idle_timeout = settings.duration("server.idle_timeout");
   options.upload_bytes_max = settings.integer("server.body_max");
   options.job_concurrency = static_cast<unsigned>(settings.integer("jobs.concurrency"));
+  options.job_memory_max = settings.integer("jobs.memory_max");
+  options.job_time_max = settings.duration("jobs.time_max");
   options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
@@ -112,8 +114,8 @@ Result<std::unique_ptr<cli::LocalServer>> start_local(const std::string& data_fo
   std::signal(SIGPIPE, SIG_IGN);
   Options options;
   options.data_folder = data_folder;
-  std::unique_ptr<cli::LocalServer> server = std::make_unique<RunningProgram>(
-      FALAJ_TRY(Program::start(options, system_clock())));
+  std::unique_ptr<cli::LocalServer> server =
+      std::make_unique<RunningProgram>(FALAJ_TRY(Program::start(options, system_clock())));
   return server;
 }
 

@@ -27,31 +27,31 @@ Status gate(const net::Route& route, net::Request& request) {
 }
 
 void add_openapi(Http& http) {
-  http.router->add(net::Route(net::Method::kGet, "/openapi.json", net::Permission::anyone(),
-                              "This API as an OpenAPI 3.1 document.",
-                              [router = http.router.get()](const net::Request&) {
-                                return net::Response::json(
-                                    to_json(api::openapi_document(*router, version_text())));
-                              }));
+  http.router->add(net::Route(
+      net::Method::kGet, "/openapi.json", net::Permission::anyone(),
+      "This API as an OpenAPI 3.1 document.", [router = http.router.get()](const net::Request&) {
+        return net::Response::json(to_json(api::openapi_document(*router, version_text())));
+      }));
 }
 
 }  // namespace
 
-Http wire_routes(catalog::Catalog& catalog, Storage& storage, Features& features,
-                 Training& training, Serving& serving, telemetry::Metrics& metrics,
-                 const Clock& clock) {
+Http wire_routes(const Options& options, catalog::Catalog& catalog, Storage& storage,
+                 Features& features, Training& training, Serving& serving,
+                 telemetry::Metrics& metrics, const Clock& clock) {
   Http http;
-  http.services = std::make_unique<api::Services>(api::Services{
-      catalog, *features.ingest, *features.training_sets,
-      [sql = storage.sql.get()](const ProjectName& project) {
-        return features::view_stats(*sql, project);
-      },
-      *training.runs, *training.queue, *training.trainer, *training.models, *serving.deployments,
-      *serving.monitors, *serving.loop, *storage.audit, metrics, clock, version_text(),
-      build_text(), clock.now()});
+  http.services = std::make_unique<api::Services>(
+      api::Services{catalog, *features.ingest, *features.training_sets,
+                    [sql = storage.sql.get()](const ProjectName& project) {
+                      return features::view_stats(*sql, project);
+                    },
+                    *training.runs, *training.queue, *training.trainer, *training.models,
+                    *serving.deployments, *serving.monitors, *serving.loop, *storage.audit, metrics,
+                    clock, version_text(), build_text(), clock.now()});
   http.feed = std::make_unique<api::LiveFeed>(*http.services);
   http.router = std::make_unique<net::Router>();
   for (net::Route& route : api::native_routes(*http.services, *http.feed)) {
+    if (route.body_to == net::BodyTo::kFile) route.body_bytes_max = options.upload_bytes_max;
     http.router->add(std::move(route));
   }
   for (net::Route& route : api::inference_routes({*serving.deployments, version_text()})) {

@@ -6,19 +6,18 @@ namespace falaj::app {
 Result<Serving> wire_serving(const Options& options, Storage& storage, Features& features,
                              Training& training, telemetry::Metrics& metrics, const Clock& clock) {
   Serving parts;
-  parts.runtime = serving::lazy_onnx_runtime({.library = library_folder() + "/libonnxruntime.so.1",
-                                              .threads = options.serving_threads});
+  parts.runtime = serving::lazy_onnx_runtime(
+      {.library = library_folder() + "/libonnxruntime.so.1", .threads = options.serving_threads});
   parts.sink = std::make_unique<serving::PredictionSink>(options.prediction_capacity);
   parts.deployments = std::make_unique<serving::Deployments>(
-      *storage.sql, *storage.blobs, *training.models, *features.online, *parts.runtime,
-      *parts.sink, *storage.audit, metrics, clock);
+      *storage.sql, *storage.blobs, *training.models, *features.online, *parts.runtime, *parts.sink,
+      *storage.audit, metrics, clock);
   parts.monitors = std::make_unique<monitoring::Monitors>(
       *storage.sql, *storage.blobs, *training.models, *features.training_sets, *parts.sink,
       *storage.audit, metrics, clock);
   parts.loop = std::make_unique<loop::Controller>(
       *storage.sql, *storage.blobs, *features.training_sets, *training.trainer, *training.runs,
-      *training.models, *parts.deployments, *parts.runtime, *parts.monitors, *storage.audit,
-      clock);
+      *training.models, *parts.deployments, *parts.runtime, *parts.monitors, *storage.audit, clock);
   return parts;
 }
 

@@ -16,16 +16,19 @@ Result<Training> wire_training(const Options& options, Storage& storage, Feature
   jobs::QueueOptions queue;
   queue.work_folder = options.data_folder + "/jobs";
   queue.concurrency = options.job_concurrency;
-  parts.queue =
-      FALAJ_TRY(jobs::Queue::open(queue, *storage.sql, *storage.audit, metrics, clock));
+  parts.queue = FALAJ_TRY(jobs::Queue::open(queue, *storage.sql, *storage.audit, metrics, clock));
   training::TrainOptions train;
   train.program = program_path();
   train.code_version = version_text() + "+" + build_text();
   train.library_folders = {library_folder()};
-  parts.trainer = std::make_unique<training::TrainJobs>(
-      train, *storage.sql, *storage.blobs, *features.training_sets, *parts.runs, *parts.models,
-      *parts.queue);
+  train.memory_bytes_max = options.job_memory_max;
+  train.run_time_max = options.job_time_max;
+  parts.trainer = std::make_unique<training::TrainJobs>(train, *storage.sql, *storage.blobs,
+                                                        *features.training_sets, *parts.runs,
+                                                        *parts.models, *parts.queue);
   parts.queue->handle("train", *parts.trainer);
+  FALAJ_TRY(parts.trainer->recover());
+  FALAJ_TRY(parts.trainer->recover());
   return parts;
 }
 

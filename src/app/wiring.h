@@ -1,7 +1,8 @@
 // app/wiring.h — how the program is put together: one small struct of owned services per concern.
 //
-// Members stand in the order in which they start; destruction is the reverse. Each wire_<concern>.cc
-// builds one struct from options and the structs before it. Nothing holds "the application".
+// Members stand in the order in which they start; destruction is the reverse. Each
+// wire_<concern>.cc builds one struct from options and the structs before it. Nothing holds "the
+// application".
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,10 @@ namespace falaj::app {
 struct Options {
   std::string data_folder = "falaj-data";
   net::ServerOptions http;
-  std::int64_t upload_bytes_max = std::int64_t{2} << 30;
+  std::int64_t upload_bytes_max = std::int64_t{256} << 20;  // Of one file sent to ingest or freeze.
   unsigned job_concurrency = 1;
+  std::int64_t job_memory_max = std::int64_t{4} << 30;
+  Duration job_time_max = Duration::hours(1);
   unsigned serving_threads = 1;
   std::size_t prediction_capacity = 65'536;
   Duration tick_interval = Duration::seconds(1);
@@ -87,9 +90,9 @@ struct Http {
   std::unique_ptr<net::Server> server;
 };
 // Declares every route of every dialect, without listening.
-Http wire_routes(catalog::Catalog& catalog, Storage& storage, Features& features,
-                 Training& training, Serving& serving, telemetry::Metrics& metrics,
-                 const Clock& clock);
+Http wire_routes(const Options& options, catalog::Catalog& catalog, Storage& storage,
+                 Features& features, Training& training, Serving& serving,
+                 telemetry::Metrics& metrics, const Clock& clock);
 // Listens.
 Status wire_http(const Options& options, Http& http, telemetry::Metrics& metrics);
 

@@ -55,9 +55,9 @@ Status check_scope(const KindInfo& kind, const Object& object) {
   FALAJ_TRY(check_name(object.kind + " name", object.name));
   if (kind.scope == Scope::kPlatform) {
     if (object.project.empty()) return {};
-    return Error{ErrorId::kInvalidArgument,
-                 path_of(object) + ": a " + object.kind + " stands above projects; remove "
-                                                          "metadata.project"};
+    return Error{ErrorId::kInvalidArgument, path_of(object) + ": a " + object.kind +
+                                                " stands above projects; remove "
+                                                "metadata.project"};
   }
   return check_name(object.kind + "'s project", object.project);
 }

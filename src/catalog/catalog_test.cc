@@ -46,8 +46,7 @@ class CatalogTest : public testing::Test {
     changes_ = 0;
   }
 
-  Result<std::vector<Applied>> apply(const std::vector<Object>& objects,
-                                     Mode mode = Mode::kApply) {
+  Result<std::vector<Applied>> apply(const std::vector<Object>& objects, Mode mode = Mode::kApply) {
     return catalog_->apply(context_, objects, mode);
   }
   std::int64_t audit_entries() { return audit_.head().value().sequence; }
@@ -82,8 +81,8 @@ TEST_F(CatalogTest, the_same_again_changes_nothing) {
 }
 
 TEST_F(CatalogTest, references_inside_one_call_count_in_any_order) {
-  EXPECT_TRUE(apply({object("Node", "payments", "child", "top"), object("Node", "payments", "top")})
-                  .ok());
+  EXPECT_TRUE(
+      apply({object("Node", "payments", "child", "top"), object("Node", "payments", "top")}).ok());
 }
 
 TEST_F(CatalogTest, one_bad_object_keeps_all_others_out) {
@@ -107,8 +106,8 @@ TEST_F(CatalogTest, a_dry_run_says_what_would_happen_and_does_nothing) {
 }
 
 TEST_F(CatalogTest, cycles_are_refused_with_their_way) {
-  const auto result = apply(
-      {object("Node", "payments", "a", "b"), object("Node", "payments", "b", "a")});
+  const auto result =
+      apply({object("Node", "payments", "a", "b"), object("Node", "payments", "b", "a")});
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().id, ErrorId::kReferenceCycle);
   EXPECT_NE(result.error().message.find("Node/payments/a → Node/payments/b"), std::string::npos);
@@ -130,8 +129,8 @@ TEST_F(CatalogTest, refuses_what_it_cannot_place) {
 }
 
 TEST_F(CatalogTest, what_is_referred_to_cannot_be_deleted) {
-  ASSERT_TRUE(apply({object("Node", "payments", "top"), object("Node", "payments", "child", "top")})
-                  .ok());
+  ASSERT_TRUE(
+      apply({object("Node", "payments", "top"), object("Node", "payments", "child", "top")}).ok());
   const Status refused = catalog_->remove(context_, "Node", "payments", "top");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().id, ErrorId::kStillReferenced);

@@ -5,13 +5,12 @@ namespace falaj::cli {
 
 Status show_audit(const Session& session, const std::string& action, std::int64_t limit) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value reply = FALAJ_TRY(connection->get("/api/v1/audit?project=&limit=" +
-                                                std::to_string(limit) +
-                                                "&action=" + url_encode(action)));
+  const Value reply = FALAJ_TRY(connection->get(
+      "/api/v1/audit?project=&limit=" + std::to_string(limit) + "&action=" + url_encode(action)));
   Table table({"#", "AT", "ACTOR", "ACTION", "OBJECT"});
   for (const Value& entry : reply["entries"].as_array()) {
-    table.add({cell(entry["sequence"]), entry.text("at"), entry.text("actor"),
-               entry.text("action"), cell(entry["object"])});
+    table.add({cell(entry["sequence"]), entry.text("at"), entry.text("actor"), entry.text("action"),
+               cell(entry["object"])});
   }
   print(session.format, reply, table.empty() ? "the audit is empty\n" : table.str());
   return {};
@@ -29,9 +28,9 @@ Status verify_audit(const Session& session) {
 
 Status replay_audit(const Session& session, std::int64_t sequence) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value reply = FALAJ_TRY(connection->call(
-      net::Method::kPost, "/api/v1/audit/" + std::to_string(sequence) + ":replay",
-      Value::object()));
+  const Value reply = FALAJ_TRY(
+      connection->call(net::Method::kPost, "/api/v1/audit/" + std::to_string(sequence) + ":replay",
+                       Value::object()));
   print(session.format, reply,
         "entry " + std::to_string(sequence) + " recomputes to the same decision: " +
             reply["action"].text("kind") + " (" + reply["action"].text("reason") + ")\n");
@@ -41,8 +40,9 @@ Status replay_audit(const Session& session, std::int64_t sequence) {
 Status explain_error(const Session& session, const std::string& id) {
   const ErrorInfo* info = find_error(id);
   if (info == nullptr) {
-    return Error{Code::kNotFound, "'" + id + "' is no error code; they look like FJ-1003 and stand "
-                                             "in docs/reference/errors.md"};
+    return Error{Code::kNotFound, "'" + id +
+                                      "' is no error code; they look like FJ-1003 and stand "
+                                      "in docs/reference/errors.md"};
   }
   Value value;
   value["code"] = to_string(info->id);

@@ -88,11 +88,12 @@ int done(const Status& status) { return status.ok() ? 0 : fail(status.error()); 
 
 Tree::Tree(const Hooks& hooks)
     : hooks_(hooks),
-      root_("Falaj runs machine learning inside an enterprise: from raw data to a prediction to a "
-            "retrained model, in one program.\n\n"
-            "  falaj dev      start a server on this machine\n"
-            "  falaj demo     watch the whole walk on generated data\n",
-            "falaj") {
+      root_(
+          "Falaj runs machine learning inside an enterprise: from raw data to a prediction to a "
+          "retrained model, in one program.\n\n"
+          "  falaj dev      start a server on this machine\n"
+          "  falaj demo     watch the whole walk on generated data\n",
+          "falaj") {
   root_.require_subcommand(0, 1);
   root_.get_formatter()->column_width(28);
   root_.failure_message(CLI::FailureMessage::simple);
@@ -208,9 +209,10 @@ void Tree::add_demo() {
                             "drift, retrain, promote",
                             [this] { return demo(); });
   words_.server.clear();
-  command->add_option("--server", words_.server,
-                      "Server to use (the one on port 7070 if it answers; else one is started "
-                      "in --data)")
+  command
+      ->add_option("--server", words_.server,
+                   "Server to use (the one on port 7070 if it answers; else one is started "
+                   "in --data)")
       ->envname("FALAJ_SERVER");
   command->add_option("--data", words_.data, "Folder of the server that is started");
   command->add_option("--seed", words_.seed, "Seed of the generated world")->capture_default_str();
@@ -224,11 +226,10 @@ void Tree::add_objects() {
     command->add_option("-f,--file", words_.files, "YAML file, or - for standard input")
         ->required();
   };
-  CLI::App* apply = remote(root_, "apply", "Declare objects from YAML, all or nothing",
-                           [this](const Session& s) {
-                             return apply_files(s, words_.files,
-                                                words_.dry_run ? DryRun::kYes : DryRun::kNo);
-                           });
+  CLI::App* apply =
+      remote(root_, "apply", "Declare objects from YAML, all or nothing", [this](const Session& s) {
+        return apply_files(s, words_.files, words_.dry_run ? DryRun::kYes : DryRun::kNo);
+      });
   files(apply);
   apply->add_flag("--dry-run", words_.dry_run, "Check only");
   files(remote(root_, "diff", "Show what apply would change; exit 5 when something would",
@@ -240,13 +241,12 @@ void Tree::add_objects() {
   kind_and_name(remote(root_, "get", "Print one object", [this](const Session& s) {
     return get_object(s, words_.kind, words_.name);
   }));
-  remote(root_, "list", "List objects of a project",
-         [this](const Session& s) { return list_objects(s, words_.kind); })
-      ->add_option("kind", words_.kind, "Kind; all when left out");
-  kind_and_name(remote(root_, "delete", "Delete an object that nothing refers to",
-                       [this](const Session& s) {
-                         return delete_object(s, words_.kind, words_.name);
-                       }));
+  remote(root_, "list", "List objects of a project", [this](const Session& s) {
+    return list_objects(s, words_.kind);
+  })->add_option("kind", words_.kind, "Kind; all when left out");
+  kind_and_name(
+      remote(root_, "delete", "Delete an object that nothing refers to",
+             [this](const Session& s) { return delete_object(s, words_.kind, words_.name); }));
   remote(root_, "export", "Print every object of a project as YAML that apply accepts",
          [](const Session& s) { return export_objects(s); });
 }
@@ -256,7 +256,8 @@ void Tree::add_data() {
     return ingest(s, words_.name, words_.file, words_.format);
   });
   in->add_option("view", words_.name, "FeatureView")->required();
-  in->add_option("-f,--file", words_.file, "CSV, Parquet or Arrow file (default: the Source's path)");
+  in->add_option("-f,--file", words_.file,
+                 "CSV, Parquet or Arrow file (default: the Source's path)");
   in->add_option("--format", words_.format, "csv, parquet or arrow (default: by extension)");
 
   CLI::App* set = remote(root_, "freeze", "Freeze a training set: point-in-time join to Parquet",
@@ -269,28 +270,26 @@ void Tree::add_data() {
   });
   job->add_option("job", words_.name, "TrainJob")->required();
   job->add_flag("--no-wait", words_.no_wait, "Only start it");
-  remote(root_, "runs", "List runs, or print one",
-         [this](const Session& s) { return show_runs(s, words_.name); })
-      ->add_option("run", words_.name, "Run id");
+  remote(root_, "runs", "List runs, or print one", [this](const Session& s) {
+    return show_runs(s, words_.name);
+  })->add_option("run", words_.name, "Run id");
 }
 
 void Tree::add_models() {
   CLI::App* models = remote(root_, "models", "List models and versions; or set an alias",
                             [this](const Session& s) { return show_models(s, words_.name); });
   models->add_option("model", words_.name, "Model; all when left out");
-  CLI::App* alias = remote(root_, "promote", "Point a model's alias at a version",
-                           [this](const Session& s) {
-                             return set_alias(s, words_.name, words_.alias, words_.version,
-                                              words_.reason);
-                           });
+  CLI::App* alias =
+      remote(root_, "promote", "Point a model's alias at a version", [this](const Session& s) {
+        return set_alias(s, words_.name, words_.alias, words_.version, words_.reason);
+      });
   words_.alias = "champion";
   alias->add_option("model", words_.name, "Model")->required();
   alias->add_option("version", words_.version, "Version")->required();
   alias->add_option("--alias", words_.alias, "Alias")->capture_default_str();
   alias->add_option("--reason", words_.reason, "Why; goes to the audit");
-  CLI::App* ask = remote(root_, "predict", "Ask a deployment by entity id", [this](const Session& s) {
-    return predict(s, words_.name, words_.keys);
-  });
+  CLI::App* ask = remote(root_, "predict", "Ask a deployment by entity id",
+                         [this](const Session& s) { return predict(s, words_.name, words_.keys); });
   ask->add_option("deployment", words_.name, "Deployment")->required();
   ask->add_option("keys", words_.keys, "Entity keys: customer_id=42 merchant_id=7")->required();
 }
@@ -303,15 +302,14 @@ void Tree::add_audit() {
   });
   list->add_option("--action", words_.action, "Only this action; a prefix ends in a dot: loop.");
   list->add_option("--limit", words_.limit, "How many")->capture_default_str();
-  CLI::App* check = remote(*audit, "verify", "Recompute the whole hash chain",
-                           [this](const Session& s) -> Status {
-                             if (words_.data.empty()) return verify_audit(s);
-                             const Value value = FALAJ_TRY(hooks_.verify_offline(words_.data));
-                             print(s.format, value,
-                                   "the chain holds: " + cell(value["head"]["sequence"]) +
-                                       " entries\n");
-                             return {};
-                           });
+  CLI::App* check = remote(
+      *audit, "verify", "Recompute the whole hash chain", [this](const Session& s) -> Status {
+        if (words_.data.empty()) return verify_audit(s);
+        const Value value = FALAJ_TRY(hooks_.verify_offline(words_.data));
+        print(s.format, value,
+              "the chain holds: " + cell(value["head"]["sequence"]) + " entries\n");
+        return {};
+      });
   check->add_option("--data", words_.data, "A data folder to verify without a server");
   remote(*audit, "replay", "Recompute a decision of the loop from its recorded inputs",
          [this](const Session& s) { return replay_audit(s, words_.sequence); })
@@ -320,21 +318,22 @@ void Tree::add_audit() {
 }
 
 void Tree::add_config() {
-  CLI::App* config = root_.add_subcommand("config", "Settings: what they are and where they come from");
+  CLI::App* config =
+      root_.add_subcommand("config", "Settings: what they are and where they come from");
   config->require_subcommand(1);
-  CLI::App* show = local(*config, "show", "Every setting with its value",
-                         [this] { return config_show(); });
+  CLI::App* show =
+      local(*config, "show", "Every setting with its value", [this] { return config_show(); });
   add_server_options(*show);
   add_output(*show);
   show->add_flag("--origin", words_.origin, "Where each value came from");
-  CLI::App* explain = local(*config, "explain", "One setting in full",
-                            [this] { return config_explain(); });
+  CLI::App* explain =
+      local(*config, "explain", "One setting in full", [this] { return config_explain(); });
   explain->add_option("key", words_.name, "e.g. server.port")->required();
 }
 
 void Tree::add_rest() {
-  CLI::App* check = local(root_, "doctor", "Check this machine and its data folder",
-                          [this] { return doctor(); });
+  CLI::App* check =
+      local(root_, "doctor", "Check this machine and its data folder", [this] { return doctor(); });
   check->add_option("--data", words_.data, "Data folder");
   check->add_flag("--libraries", words_.libraries, "Only open every library in one process");
   add_output(*check);
@@ -355,8 +354,9 @@ void Tree::add_rest() {
       ->add_option("shell", words_.name, "bash, zsh or fish")
       ->required();
   CLI::App* pages = local(root_, "reference", "", [this] {
-    const Result<std::string> page = words_.name == "cli" ? Result<std::string>(command_pages(root_))
-                                                          : hooks_.reference(words_.name);
+    const Result<std::string> page = words_.name == "cli"
+                                         ? Result<std::string>(command_pages(root_))
+                                         : hooks_.reference(words_.name);
     if (!page.ok()) return fail(page.error());
     std::fwrite(page->data(), 1, page->size(), stdout);
     return 0;
@@ -401,8 +401,7 @@ int Tree::demo() {
 int Tree::doctor() {
   const Result<config::Settings> loaded = settings();
   if (!loaded.ok()) return fail(loaded.error());
-  const auto checks =
-      words_.libraries ? hooks_.doctor_libraries() : hooks_.doctor(loaded.value());
+  const auto checks = words_.libraries ? hooks_.doctor_libraries() : hooks_.doctor(loaded.value());
   Value value = Value::array();
   Table table({"CHECK", "STATE", "DETAIL"});
   bool failed = false;

@@ -7,7 +7,8 @@
 namespace falaj::cli {
 namespace {
 
-// FJ-2001 as printed by the server, back to its id; the class's generic id when it is newer than us.
+// FJ-2001 as printed by the server, back to its id; the class's generic id when it is newer than
+// us.
 Error error_of_reply(const net::ClientReply& reply) {
   const Result<Value> body = parse_json(reply.body);
   const Code code = net::code_of_http_status(reply.status);
@@ -15,11 +16,10 @@ Error error_of_reply(const net::ClientReply& reply) {
     return Error{code, "the server answered " + std::to_string(reply.status) + ": " +
                            reply.body.substr(0, 200)};
   }
-  std::string message = body->text("detail", body->text("error", body->text("title")));
-  Error error{code, std::move(message)};
-  const ErrorInfo* info = find_error(body->text("code"));
-  if (info != nullptr && info->code == code) error.id = info->id;
-  return error;
+  const std::string message = body->text("detail", body->text("error", body->text("title")));
+  // A known code says its class more exactly than the status does.
+  if (const ErrorInfo* info = find_error(body->text("code"))) return Error{info->id, message};
+  return Error{code, message};
 }
 
 Result<Value> value_of_reply(Result<net::ClientReply> reply) {
@@ -98,8 +98,8 @@ Result<Value> Connection::call(net::Method method, const std::string& path, cons
 }
 
 Result<Value> Connection::upload(const std::string& path, const std::string& file) {
-  return value_of_reply(client_->send_file(net::Method::kPost, with_project(path), file,
-                                           "application/octet-stream"));
+  return value_of_reply(
+      client_->send_file(net::Method::kPost, with_project(path), file, "application/octet-stream"));
 }
 
 Result<std::string> Connection::raw(const std::string& path) {

@@ -23,8 +23,8 @@ struct DataFile {
 };
 
 // The file named on the command line, or the path of the view's Source.
-Result<DataFile> data_file(Connection& connection, const std::string& view,
-                           const std::string& file, const std::string& format) {
+Result<DataFile> data_file(Connection& connection, const std::string& view, const std::string& file,
+                           const std::string& format) {
   if (!file.empty()) return DataFile{file, format.empty() ? format_by_name(file) : format};
   const Value declared =
       FALAJ_TRY(connection.get("/api/v1/objects/FeatureView/" + url_encode(view)));

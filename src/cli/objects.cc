@@ -27,7 +27,8 @@ Result<std::string> read_text(const std::string& path) {
   } else {
     std::ifstream file(path, std::ios::binary);
     if (!file) {
-      return Error{Code::kNotFound, "cannot read '" + path + "': check the path and its permissions"};
+      return Error{Code::kNotFound,
+                   "cannot read '" + path + "': check the path and its permissions"};
     }
     text.assign(std::istreambuf_iterator<char>(file), {});
   }
@@ -98,11 +99,12 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 // The longest common subsequence, as +/- lines. Objects are short: quadratic is fine.
 std::string line_diff(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  std::vector<std::vector<std::size_t>> common(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  std::vector<std::vector<std::size_t>> common(a.size() + 1,
+                                               std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = a.size(); i-- > 0;) {
     for (std::size_t j = b.size(); j-- > 0;) {
-      common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1
-                                  : std::max(common[i + 1][j], common[i][j + 1]);
+      common[i][j] =
+          a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
     }
   }
   std::string out;
@@ -171,8 +173,8 @@ Status diff_files(const Session& session, const std::vector<std::string>& files)
 
 Status get_object(const Session& session, const std::string& kind, const std::string& name) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value object = FALAJ_TRY(
-      connection->get("/api/v1/objects/" + url_encode(kind) + "/" + url_encode(name)));
+  const Value object =
+      FALAJ_TRY(connection->get("/api/v1/objects/" + url_encode(kind) + "/" + url_encode(name)));
   const OutputFormat format =
       session.format == OutputFormat::kTable ? OutputFormat::kYaml : session.format;
   print(format, object, "");
@@ -183,8 +185,8 @@ Status list_objects(const Session& session, const std::string& kind) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const std::string query = kind.empty() ? "" : "kind=" + url_encode(kind);
   const bool platform = kind == "Project" || kind == "Zone";
-  const Value reply = FALAJ_TRY(connection->get(
-      "/api/v1/objects?" + query + (platform ? "&project=" : "")));
+  const Value reply =
+      FALAJ_TRY(connection->get("/api/v1/objects?" + query + (platform ? "&project=" : "")));
   const Value::Array& objects = reply["objects"].as_array();
   print(session.format, reply,
         objects.empty() ? "nothing declared in project '" + session.target.project +
@@ -195,9 +197,9 @@ Status list_objects(const Session& session, const std::string& kind) {
 
 Status delete_object(const Session& session, const std::string& kind, const std::string& name) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value reply = FALAJ_TRY(connection->call(
-      net::Method::kDelete, "/api/v1/objects/" + url_encode(kind) + "/" + url_encode(name),
-      Value()));
+  const Value reply = FALAJ_TRY(
+      connection->call(net::Method::kDelete,
+                       "/api/v1/objects/" + url_encode(kind) + "/" + url_encode(name), Value()));
   print(session.format, reply, "deleted " + reply.text("deleted") + "\n");
   return {};
 }

@@ -65,8 +65,8 @@ Status set_alias(const Session& session, const std::string& model, const std::st
   body["version"] = version;
   body["reason"] = reason;
   const Value reply = FALAJ_TRY(connection->call(
-      net::Method::kPut,
-      "/api/v1/models/" + url_encode(model) + "/aliases/" + url_encode(alias), body));
+      net::Method::kPut, "/api/v1/models/" + url_encode(model) + "/aliases/" + url_encode(alias),
+      body));
   print(session.format, reply,
         model + ": " + alias + " now points at version " + std::to_string(version) + "\n");
   return {};
@@ -78,16 +78,16 @@ Status predict(const Session& session, const std::string& deployment,
   Value body;
   body["entity"] = FALAJ_TRY(entity_of(keys));
   const Value reply = FALAJ_TRY(connection->call(
-      net::Method::kPost,
-      "/api/v1/deployments/" + url_encode(deployment) + ":predict?explain=true", body));
+      net::Method::kPost, "/api/v1/deployments/" + url_encode(deployment) + ":predict?explain=true",
+      body));
   const Value& prediction = reply["predictions"].as_array().front();
   Table table({"FEATURE", "VALUE", "STATUS"});
   for (const auto& [name, value] : prediction["features"].as_object()) {
     table.add({name, cell(value), prediction["statuses"].text(name)});
   }
   print(session.format, reply,
-        table.str() + "\nscore " + bold(cell(prediction["score"])) + "  by " +
-            reply.text("model") + " version " + cell(reply["version"]) + "\n");
+        table.str() + "\nscore " + bold(cell(prediction["score"])) + "  by " + reply.text("model") +
+            " version " + cell(reply["version"]) + "\n");
   return {};
 }
 

@@ -52,8 +52,8 @@ std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xC0) == 0x80) continue;                  // Inside a code point.
-    if (byte == 0xCC || byte == 0xCD) continue;           // Combining marks U+0300–U+036F.
+    if ((byte & 0xC0) == 0x80) continue;         // Inside a code point.
+    if (byte == 0xCC || byte == 0xCD) continue;  // Combining marks U+0300–U+036F.
     ++width;
   }
   return width;

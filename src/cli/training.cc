@@ -48,15 +48,15 @@ Status train(const Session& session, const std::string& job, Wait wait) {
     return {};
   }
   Progress progress("train", job);
-  const Value run = FALAJ_TRY(follow_run(
-      *connection, started.text("run"), started.text("job"),
-      [&](double share, const std::string& note) { progress.set(share, note); }));
+  const Value run = FALAJ_TRY(
+      follow_run(*connection, started.text("run"), started.text("job"),
+                 [&](double share, const std::string& note) { progress.set(share, note); }));
   progress.done(metrics_text(run["metrics"]));
   const Value& model = run["outputs"]["model"];
   print(session.format, run,
-        model.is_null() ? "run " + run.text("id") + " finished\n"
-                        : "registered " + model.text("name") + " version " +
-                              cell(model["version"]) + "\n");
+        model.is_null()
+            ? "run " + run.text("id") + " finished\n"
+            : "registered " + model.text("name") + " version " + cell(model["version"]) + "\n");
   return {};
 }
 

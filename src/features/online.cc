@@ -230,8 +230,9 @@ class OnlineRows final : public Online {
   Status catch_up(ViewState& state, const FeatureView& view, const Entity& entity,
                   std::uint64_t up_to) FALAJ_REQUIRES(state.turn) {
     std::vector<Segment> segments;
+    const std::uint64_t after = state.watermark;
     FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
-      segments = FALAJ_TRY(list_segments(tx, state.project, state.view, state.watermark, up_to));
+      segments = FALAJ_TRY(list_segments(tx, state.project, state.view, after, up_to));
       return {};
     }));
     if (segments.empty()) return {};

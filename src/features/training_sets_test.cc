@@ -245,78 +245,98 @@ TEST_F(TrainingSetsTest, a_split_by_key_keeps_an_entity_on_one_side) {
   }
 }
 
-// The same with the stores that run in production, over a restart, with a byte turned on disk.
-TEST(FeaturesOnDisk, survive_a_restart_and_notice_a_flipped_byte) {
-  const table::TestFolder folder;
-  FakeClock clock;
-  security::RequestContext context;
-  context.principal.name = "user:test";
-  context.project = ProjectName("pay");
-  context.zone = Zone("ae");
-  telemetry::Metrics metrics;
-  BlobId segment;
-  for (int round = 0; round < 2; ++round) {
-    const auto sql = std::move(storage::open_sqlite(folder.file("meta.db"))).value();
-    const auto kv = std::move(storage::open_rocksdb(folder.file("online"))).value();
-    const auto blobs = std::move(storage::open_files(folder.file("blobs"))).value();
-    ASSERT_TRUE(
+// The stores that run in production, opened over one folder as a start of the program does.
+struct DiskWorld {
+  explicit DiskWorld(const table::TestFolder& folder)
+      : sql(std::move(storage::open_sqlite(folder.file("meta.db"))).value()),
+        kv(std::move(storage::open_rocksdb(folder.file("online"))).value()),
+        blobs(std::move(storage::open_files(folder.file("blobs"))).value()),
+        audit(*sql, clock),
+        training_sets(*sql, *blobs, audit, clock) {
+    EXPECT_TRUE(
         sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration})
             .ok());
-    security::Audit audit(*sql, clock);
-    if (round == 0) {
-      const auto put = [&](const char* kind, const char* name, const char* spec) {
-        storage::Object object;
-        object.kind = kind;
-        object.project = "pay";
-        object.name = name;
-        object.spec = json(spec);
-        ASSERT_TRUE(sql->write([&](storage::SqlTransaction& tx) -> Status {
-                         FALAJ_TRY(storage::put_object(tx, object, clock.now()));
-                         return {};
-                       })
-                        .ok());
-      };
-      put("Entity", "customer", R"({"keys":[{"name":"id","type":"string"}]})");
-      put("Source", "s", R"({"event_time":"at"})");
-      put("FeatureView", "v",
-          R"({"entity":"customer","source":"s","features":[{"name":"x","type":"float64"}]})");
-      put("FeatureService", "svc", R"({"features":["v"]})");
-      put("TrainingSet", "set",
-          R"({"service":"svc","spine":{"path":"l","time":"at","label":"y"}})");
-    }
-    const auto online = std::move(Online::open(*sql, *kv, *blobs)).value();
-    if (round == 0) {
-      Ingest ingest(*sql, *blobs, *online, audit, metrics, clock);
-      const std::string path = folder.write("in.csv", "id,at,x\nann,2026-01-01,4\n");
-      const auto report = ingest.append(context, "v", {path, table::Format::kCsv, {}});
-      ASSERT_TRUE(report.ok()) << report.error().message;
-      segment = report->segments.at(0);
-    }
-    const auto plan = online->plan(context.project, "svc");
-    ASSERT_TRUE(plan.ok());
-    OnlineRow row;
-    const std::vector<KeyPart> key{"ann"};
-    online->read(**plan, key, clock.now(), row);
-    EXPECT_EQ(row.numbers.at(0), 4.0);
-
-    if (round == 1) {
-      const std::string path = blobs->path(segment).value();
-      std::string bytes = table::bytes_of_file(path);
-      bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-      ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
-      std::ofstream(path, std::ios::binary) << bytes;
-    }
-    // A store opened afresh has not checked the file yet.
-    const auto fresh = std::move(storage::open_files(folder.file("blobs"))).value();
-    TrainingSets sets(*sql, *fresh, audit, clock);
-    FreezeOptions options;
-    options.name_suffix = "-" + std::to_string(round);
-    options.spine_file = folder.write("l.csv", "id,at,y\nann,2026-01-02,1\n");
-    options.spine_format = table::Format::kCsv;
-    const auto manifest = sets.freeze(context, "set", options);
-    EXPECT_EQ(manifest.ok(), round == 0);
-    if (!manifest.ok()) EXPECT_EQ(manifest.error().id, ErrorId::kSegmentCorrupt);
+    context.principal.name = "user:test";
+    context.project = ProjectName("pay");
+    context.zone = Zone("ae");
   }
+
+  void apply(const char* kind, const char* name, const char* spec) {
+    storage::Object object;
+    object.kind = kind;
+    object.project = "pay";
+    object.name = name;
+    object.spec = json(spec);
+    const Status status = sql->write([&](storage::SqlTransaction& tx) -> Status {
+      FALAJ_TRY(storage::put_object(tx, object, clock.now()));
+      return {};
+    });
+    ASSERT_TRUE(status.ok()) << status.error().message;
+  }
+
+  void apply_all() {
+    apply("Entity", "customer", R"({"keys":[{"name":"id","type":"string"}]})");
+    apply("Source", "s", R"({"event_time":"at"})");
+    apply("FeatureView", "v",
+          R"({"entity":"customer","source":"s","features":[{"name":"x","type":"float64"}]})");
+    apply("FeatureService", "svc", R"({"features":["v"]})");
+    apply("TrainingSet", "set",
+          R"({"service":"svc","spine":{"path":"l","time":"at","label":"y"}})");
+  }
+
+  double read(const std::string& id) {
+    const auto online = std::move(Online::open(*sql, *kv, *blobs)).value();
+    OnlineRow row;
+    const std::vector<KeyPart> key{id};
+    online->read(*online->plan(context.project, "svc").value(), key, clock.now(), row);
+    return row.numbers.at(0);
+  }
+
+  Result<Manifest> freeze(const std::string& spine, const std::string& suffix) {
+    FreezeOptions options;
+    options.name_suffix = suffix;
+    options.spine_file = spine;
+    options.spine_format = table::Format::kCsv;
+    return training_sets.freeze(context, "set", options);
+  }
+
+  FakeClock clock;
+  security::RequestContext context;
+  std::unique_ptr<storage::SqlStore> sql;
+  std::unique_ptr<storage::KvStore> kv;
+  std::unique_ptr<storage::BlobStore> blobs;
+  security::Audit audit;
+  TrainingSets training_sets;
+};
+
+TEST(FeaturesOnDisk, survive_a_restart_and_notice_a_flipped_byte) {
+  const table::TestFolder folder;
+  const std::string spine = folder.write("l.csv", "id,at,y\nann,2026-01-02,1\n");
+  std::string segment;
+  {
+    DiskWorld world(folder);
+    world.apply_all();
+    const auto online = std::move(Online::open(*world.sql, *world.kv, *world.blobs)).value();
+    telemetry::Metrics metrics;
+    Ingest ingest(*world.sql, *world.blobs, *online, world.audit, metrics, world.clock);
+    const std::string path = folder.write("in.csv", "id,at,x\nann,2026-01-01,4\n");
+    const auto report = ingest.append(world.context, "v", {path, table::Format::kCsv, {}});
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    segment = world.blobs->path(report->segments.at(0)).value();
+  }
+  {
+    DiskWorld world(folder);
+    EXPECT_EQ(world.read("ann"), 4.0);
+    ASSERT_TRUE(world.freeze(spine, "-1").ok());
+  }
+  std::string bytes = table::bytes_of_file(segment);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  ASSERT_EQ(::chmod(segment.c_str(), 0644), 0);
+  std::ofstream(segment, std::ios::binary) << bytes;
+  DiskWorld world(folder);
+  const auto manifest = world.freeze(spine, "-2");
+  ASSERT_FALSE(manifest.ok());
+  EXPECT_EQ(manifest.error().id, ErrorId::kSegmentCorrupt);
 }
 
 // Over several ingests, out of order, with corrections: equal to a scan of everything.

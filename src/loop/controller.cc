@@ -103,8 +103,21 @@ Controller::Controller(storage::SqlStore& sql, storage::BlobStore& blobs,
                        tracking::Runs& runs, registry::Models& models,
                        serving::Deployments& deployments, serving::Runtime& runtime,
                        monitoring::Monitors& monitors, security::Audit& audit, const Clock& clock)
-    : impl_(new Impl{sql, blobs, sets, trainer, runs, models, deployments, runtime, monitors,
-                     audit, clock, {}, {}, {}, {}}) {}
+    : impl_(new Impl{sql,
+                     blobs,
+                     sets,
+                     trainer,
+                     runs,
+                     models,
+                     deployments,
+                     runtime,
+                     monitors,
+                     audit,
+                     clock,
+                     {},
+                     {},
+                     {},
+                     {}}) {}
 Controller::~Controller() = default;
 
 Status Controller::tick() {
@@ -424,8 +437,8 @@ Status Controller::Impl::decide(const Bound& bound, const State& state, Value ev
 
 // The zone of what a round makes is that of the model it continues.
 Result<security::RequestContext> Controller::Impl::context(const Bound& bound) {
-  const registry::ModelVersion version = FALAJ_TRY(
-      models.get(bound.project(), bound.deployment.model, FALAJ_TRY(champion(bound))));
+  const registry::ModelVersion version =
+      FALAJ_TRY(models.get(bound.project(), bound.deployment.model, FALAJ_TRY(champion(bound))));
   return security::system_context("service:loop", bound.project(), Zone(version.zone));
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 using serving::testing::ServingWorld;
 
-// Passes on to a real store, until after some writes the process "dies": nothing is written any more.
+// Passes on to a real store, until after some writes the process "dies": nothing is written any
+// more.
 class DyingSql final : public storage::SqlStore {
  public:
   explicit DyingSql(storage::SqlStore& inner) : inner_(inner) {}
@@ -35,8 +36,11 @@ class DyingSql final : public storage::SqlStore {
 // Everything one server process holds, over stores that outlive it.
 struct Life {
   Life(ServingWorld& world, const std::string& folder)
-      : sql(*world.sql), audit(sql, world.clock), models(sql, *world.blobs, audit, world.clock),
-        sets(sql, *world.blobs, audit, world.clock), runs(sql, audit, world.clock),
+      : sql(*world.sql),
+        audit(sql, world.clock),
+        models(sql, *world.blobs, audit, world.clock),
+        sets(sql, *world.blobs, audit, world.clock),
+        runs(sql, audit, world.clock),
         queue(jobs::Queue::open({folder, 1, 100}, sql, audit, metrics, world.clock).value()),
         trainer({"falaj", "test", {}}, sql, *world.blobs, sets, runs, models, *queue),
         deployments(sql, *world.blobs, models, *world.online, *world.runtime, world.sink, audit,
@@ -123,16 +127,18 @@ class Rounds {
     return open;
   }
 
-  std::int64_t champion() const { return world.models->alias(project, "fraud", "champion")->value(); }
+  std::int64_t champion() const {
+    return world.models->alias(project, "fraud", "champion")->value();
+  }
 
-  // Plays the training process: registers a version with this weight and ends the run. It has stores
-  // of its own, so that it lives on when the server dies.
+  // Plays the training process: registers a version with this weight and ends the run. It has
+  // stores of its own, so that it lives on when the server dies.
   void train(float weight) {
     tracking::Runs runs(*world.sql, world.audit, world.clock);
     const std::vector<tracking::Run> unfinished = runs.unfinished().value();
     for (const tracking::Run& run : unfinished) {
-      const std::int64_t version = world.register_linear(
-          weight, 0, run.inputs["training_set"].text("id"));
+      const std::int64_t version =
+          world.register_linear(weight, 0, run.inputs["training_set"].text("id"));
       Value outputs;
       outputs["model"]["name"] = "fraud";
       outputs["model"]["version"] = version;
@@ -308,8 +314,9 @@ TEST(Controller, keeps_the_champion_when_the_candidate_cannot_be_measured) {
 TEST(Controller, says_why_it_cannot_retrain_without_labels) {
   Rounds rounds;
   rounds.raise_alarm();
-  rounds.world.apply("TrainingSet", "fraud_set",
-                     R"({"service":"svc","spine":{"path":"l.csv","time":"at","label":"is_fraud"}})");
+  rounds.world.apply(
+      "TrainingSet", "fraud_set",
+      R"({"service":"svc","spine":{"path":"l.csv","time":"at","label":"is_fraud"}})");
   const Status ticked = rounds.life->controller.tick();
   ASSERT_FALSE(ticked.ok());
   EXPECT_EQ(ticked.error().id, ErrorId::kLabelsMissing);
@@ -402,16 +409,15 @@ TEST(DecodePolicy, is_strict) {
   EXPECT_EQ(policy.no_worse_by, 0.01);
   EXPECT_EQ(policy.retrains_per_week_max, 1);
   EXPECT_EQ(policy.cooldown, Duration::hours(2));
-  for (const char* spec :
-       {R"({})", R"({"monitor":"m"})", R"({"monitor":"m","retrain":{}})",
-        R"({"monitor":"m","retrain":{"job":"j","window":"0s"}})",
-        R"({"monitor":"m","retrain":{"job":"j"},"gate":{"window":"0s"}})",
-        R"({"monitor":"m","retrain":{"job":"j"},"gate":{"metric":"f1"}})",
-        R"({"monitor":"m","retrain":{"job":"j"},"gate":{"no_worse_by":-1}})",
-        R"({"monitor":"m","retrain":{"job":"j"},"then":"rollout"})",
-        R"({"monitor":"m","retrain":{"job":"j"},"on":"schedule"})",
-        R"({"monitor":"m","retrain":{"job":"j"},"max_per_week":-1})",
-        R"({"monitor":"m","retrain":{"job":"j"},"cooldwn":"1h"})"}) {
+  for (const char* spec : {R"({})", R"({"monitor":"m"})", R"({"monitor":"m","retrain":{}})",
+                           R"({"monitor":"m","retrain":{"job":"j","window":"0s"}})",
+                           R"({"monitor":"m","retrain":{"job":"j"},"gate":{"window":"0s"}})",
+                           R"({"monitor":"m","retrain":{"job":"j"},"gate":{"metric":"f1"}})",
+                           R"({"monitor":"m","retrain":{"job":"j"},"gate":{"no_worse_by":-1}})",
+                           R"({"monitor":"m","retrain":{"job":"j"},"then":"rollout"})",
+                           R"({"monitor":"m","retrain":{"job":"j"},"on":"schedule"})",
+                           R"({"monitor":"m","retrain":{"job":"j"},"max_per_week":-1})",
+                           R"({"monitor":"m","retrain":{"job":"j"},"cooldwn":"1h"})"}) {
     EXPECT_FALSE(decode(spec).ok()) << spec;
   }
 }

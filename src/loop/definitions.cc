@@ -48,7 +48,8 @@ Result<Policy> decode_policy(const storage::Object& object) {
 std::vector<storage::KindInfo> kinds() {
   storage::KindInfo info;
   info.kind = "Policy";
-  info.summary = "What happens about an alarm: retrain, compare with the champion, promote or keep.";
+  info.summary =
+      "What happens about an alarm: retrain, compare with the champion, promote or keep.";
   info.check = [](const storage::Object& object) -> Result<std::vector<storage::Reference>> {
     const Policy policy = FALAJ_TRY(decode_policy(object));
     return std::vector<storage::Reference>{{"Monitor", object.project, policy.monitor},

@@ -28,9 +28,8 @@ Action while_watching(const Snapshot& snapshot, const Policy& policy) {
                             version(snapshot.champion_version);
   if (snapshot.champion_version <= 0) return none("no version serves yet");
   if (snapshot.retrains_last_week >= policy.retrains_per_week_max) {
-    return none(alarm + ", but " + std::to_string(snapshot.retrains_last_week) +
-                " of at most " + std::to_string(policy.retrains_per_week_max) +
-                " retrainings a week are used");
+    return none(alarm + ", but " + std::to_string(snapshot.retrains_last_week) + " of at most " +
+                std::to_string(policy.retrains_per_week_max) + " retrainings a week are used");
   }
   if (snapshot.labels_since_alarm < policy.labels_min) {
     return none(alarm + ", and " + std::to_string(snapshot.labels_since_alarm) + " of " +
@@ -43,9 +42,8 @@ Action while_watching(const Snapshot& snapshot, const Policy& policy) {
                   to_rfc3339(over));
     }
   }
-  return {ActionKind::kRetrain,
-          alarm + ": retrain with " + policy.job + " on the newest " +
-              to_string(policy.train_window) + " before the gate"};
+  return {ActionKind::kRetrain, alarm + ": retrain with " + policy.job + " on the newest " +
+                                    to_string(policy.train_window) + " before the gate"};
 }
 
 Action while_training(const Snapshot& snapshot) {
@@ -54,8 +52,8 @@ Action while_training(const Snapshot& snapshot) {
     return none(run + " is " + snapshot.run_status);
   }
   if (snapshot.run_status != "finished") {
-    return keep(run + " ended as '" + snapshot.run_status + "': " +
-                version(snapshot.champion_version) + " stays");
+    return keep(run + " ended as '" + snapshot.run_status +
+                "': " + version(snapshot.champion_version) + " stays");
   }
   if (snapshot.candidate_version <= 0) {
     return keep(run + " finished without registering a version: " +

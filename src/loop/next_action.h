@@ -15,7 +15,8 @@
 namespace falaj::loop {
 
 // kind: Policy
-// spec: {on: drift, monitor: fraud_drift, retrain: {job: fraud_train, window: 30d, labels_min: 8000},
+// spec: {on: drift, monitor: fraud_drift, retrain: {job: fraud_train, window: 30d, labels_min:
+// 8000},
 //        gate: {metric: auc, window: 7d, no_worse_by: 0.002}, then: promote, max_per_week: 2,
 //        cooldown: 1h}
 struct Policy {
@@ -75,8 +76,10 @@ struct Action {
 //              reached; else none.
 // training   → evaluate, when the run finished and registered a candidate; keep, when it did not;
 //              none while it runs.
-// evaluating → promote, when the gate passes; keep otherwise. Missing labels or a missing class keep
-//              the champion: what was not measured does not pass. Evaluate when it was not done yet.
+// evaluating → promote, when the gate passes; keep otherwise. Missing labels or a missing class
+// keep
+//              the champion: what was not measured does not pass. Evaluate when it was not done
+//              yet.
 Action next_action(const Snapshot& snapshot, const Policy& policy);
 
 Value to_value(const Snapshot& snapshot);

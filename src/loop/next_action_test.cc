@@ -81,12 +81,11 @@ std::vector<Case> watching_cases() {
        ActionKind::kNone, "2 of at most 2"},
       {"over the week's maximum", with(watching(), [](Snapshot& s) { s.retrains_last_week = 9; }),
        ActionKind::kNone, "9 of at most 2"},
-      {"one nanosecond before the cooldown is over", with(watching(),
-                                                          [](Snapshot& s) {
-                                                            s.last_retrain =
-                                                                kNow - Duration::hours(1) +
-                                                                Duration::nanoseconds(1);
-                                                          }),
+      {"one nanosecond before the cooldown is over",
+       with(watching(),
+            [](Snapshot& s) {
+              s.last_retrain = kNow - Duration::hours(1) + Duration::nanoseconds(1);
+            }),
        ActionKind::kNone, "cooldown of 1h"},
       {"when the cooldown is over",
        with(watching(), [](Snapshot& s) { s.last_retrain = kNow - Duration::hours(1); }),
@@ -126,11 +125,12 @@ std::vector<Case> evaluating_cases() {
       {"just past the margin", evaluated(0.80, std::nextafter(0.80 - 0.002, 0)), ActionKind::kKeep,
        "worse by more than 0.002"},
       {"much worse", evaluated(0.80, 0.5), ActionKind::kKeep, "worse by more"},
-      {"no labels", with(evaluated(0, 0),
-                         [](Snapshot& s) {
-                           s.gate_rows = 0;
-                           s.gate_positives = 0;
-                         }),
+      {"no labels",
+       with(evaluated(0, 0),
+            [](Snapshot& s) {
+              s.gate_rows = 0;
+              s.gate_positives = 0;
+            }),
        ActionKind::kKeep, "0 labelled rows"},
       {"one class only", with(evaluated(0.5, 0.5), [](Snapshot& s) { s.gate_positives = 0; }),
        ActionKind::kKeep, "10 of each class"},
@@ -217,16 +217,15 @@ TEST(NextAction, stays_within_its_phase_for_every_combination) {
 }
 
 TEST(NextAction, is_the_same_after_its_inputs_went_through_json) {
-  for (const std::vector<Case>& cases :
-       {watching_cases(), training_cases(), evaluating_cases()}) {
+  for (const std::vector<Case>& cases : {watching_cases(), training_cases(), evaluating_cases()}) {
     for (const Case& one : cases) {
       SCOPED_TRACE(one.name);
       const Value snapshot = parse_json(to_json(to_value(one.snapshot))).value();
       const Value rules = parse_json(to_json(to_value(policy()))).value();
       EXPECT_EQ(policy_from_value(rules).value(), policy());
-      EXPECT_EQ(next_action(snapshot_from_value(snapshot).value(),
-                            policy_from_value(rules).value()),
-                next_action(one.snapshot, policy()));
+      EXPECT_EQ(
+          next_action(snapshot_from_value(snapshot).value(), policy_from_value(rules).value()),
+          next_action(one.snapshot, policy()));
       EXPECT_EQ(to_json(to_value(snapshot_from_value(snapshot).value())), to_json(snapshot));
     }
   }

@@ -1,6 +1,6 @@
+#include "loop/internal/state.h"
 #include "base/json.h"
 #include "loop/controller.h"
-#include "loop/internal/state.h"
 
 namespace falaj::loop {
 
@@ -47,8 +47,8 @@ Value to_value(const State& state) {
 }
 
 ActionKind action_of(std::string_view name) {
-  for (const ActionKind kind : {ActionKind::kRetrain, ActionKind::kEvaluate, ActionKind::kPromote,
-                                ActionKind::kKeep}) {
+  for (const ActionKind kind :
+       {ActionKind::kRetrain, ActionKind::kEvaluate, ActionKind::kPromote, ActionKind::kKeep}) {
     if (action_name(kind) == name) return kind;
   }
   return ActionKind::kNone;
@@ -91,11 +91,11 @@ Result<State> load_state(storage::SqlTransaction& tx, const PolicyKey& key) {
 }
 
 Status save_state(storage::SqlTransaction& tx, const PolicyKey& key, const State& state) {
-  FALAJ_TRY(tx.execute("INSERT INTO loop_state (project, policy, phase, state) VALUES (?, ?, ?, ?)"
-                       " ON CONFLICT (project, policy) DO UPDATE SET phase = excluded.phase,"
-                       " state = excluded.state",
-                       {key.project, key.policy, std::string(phase_name(state.phase)),
-                        to_json(to_value(state))}));
+  FALAJ_TRY(tx.execute(
+      "INSERT INTO loop_state (project, policy, phase, state) VALUES (?, ?, ?, ?)"
+      " ON CONFLICT (project, policy) DO UPDATE SET phase = excluded.phase,"
+      " state = excluded.state",
+      {key.project, key.policy, std::string(phase_name(state.phase)), to_json(to_value(state))}));
   return {};
 }
 
@@ -106,10 +106,10 @@ Status insert_retrain(storage::SqlTransaction& tx, const PolicyKey& key, Timesta
 }
 
 Result<Retrains> count_retrains(storage::SqlTransaction& tx, const PolicyKey& key, Timestamp now) {
-  const storage::SqlRows rows = FALAJ_TRY(
-      tx.query("SELECT began_at FROM loop_retrains WHERE project = ? AND policy = ?"
-               " ORDER BY began_at DESC",
-               {key.project, key.policy}));
+  const storage::SqlRows rows =
+      FALAJ_TRY(tx.query("SELECT began_at FROM loop_retrains WHERE project = ? AND policy = ?"
+                         " ORDER BY began_at DESC",
+                         {key.project, key.policy}));
   Retrains retrains;
   for (const storage::SqlRow& row : rows) {
     if (row.integer(0) > (now - Duration::days(7)).nanos) ++retrains.last_week;

@@ -72,7 +72,8 @@ Result<Monitor> decode_monitor(const storage::Object& object) {
   monitor.method = FALAJ_TRY(parse_method(FALAJ_TRY(drift.choice("method", {"psi", "js"}))));
   monitor.threshold = FALAJ_TRY(drift.number("threshold", 0.2));
   if (!(monitor.threshold > 0 && monitor.threshold <= 100)) {
-    return Error(ErrorId::kOutOfRange, drift.where() + ": threshold must be over 0 and at most 100");
+    return Error(ErrorId::kOutOfRange,
+                 drift.where() + ": threshold must be over 0 and at most 100");
   }
   FALAJ_TRY(read_of(FALAJ_TRY(drift.text("of", "1 in 1")), drift.where(), monitor));
   FALAJ_TRY(drift.finish());

@@ -1,5 +1,5 @@
-// monitoring/drift.h — how far a profile moved from its reference. Pure; the same counts give the same
-// bits.
+// monitoring/drift.h — how far a profile moved from its reference. Pure; the same counts give the
+// same bits.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,8 @@ struct DriftReport {
 Value to_value(const DriftReport& report);
 Result<DriftReport> drift_from_value(const Value& value);
 
-// One row a feature, in the order of `bins`. A feature drifted when its score reaches the threshold.
+// One row a feature, in the order of `bins`. A feature drifted when its score reaches the
+// threshold.
 DriftReport measure_drift(const std::vector<Bins>& bins, const Profile& reference,
                           const Profile& current, Method method, double threshold);
 

@@ -164,12 +164,12 @@ TEST(Storage, gives_back_the_same_bins_counts_and_scores) {
 }
 
 TEST(Storage, refuses_what_it_did_not_write) {
-  for (const char* text : {"null", "{}", R"({"feature":"x","edges":[2,1]})",
-                           R"({"feature":"x","edges":["a"]})"}) {
+  for (const char* text :
+       {"null", "{}", R"({"feature":"x","edges":[2,1]})", R"({"feature":"x","edges":["a"]})"}) {
     EXPECT_FALSE(bins_from_value(parse_json(text).value()).ok()) << text;
   }
-  for (const char* text : {"null", "{}", R"({"rows":1,"counts":[1]})",
-                           R"({"rows":1,"counts":[[-1]]})"}) {
+  for (const char* text :
+       {"null", "{}", R"({"rows":1,"counts":[1]})", R"({"rows":1,"counts":[[-1]]})"}) {
     EXPECT_FALSE(profile_from_value(parse_json(text).value()).ok()) << text;
   }
   EXPECT_FALSE(drift_from_value(Value()).ok());

@@ -91,25 +91,35 @@ Monitors::Monitors(storage::SqlStore& sql, storage::BlobStore& blobs, registry::
                    features::TrainingSets& sets, serving::PredictionSink& sink,
                    security::Audit& audit, telemetry::Metrics& metrics, const Clock& clock)
     : impl_(new Impl{
-          sql, blobs, models, sets, sink, audit, clock,
+          sql,
+          blobs,
+          models,
+          sets,
+          sink,
+          audit,
+          clock,
           counter(metrics, "falaj_monitoring_predictions_total", "Predictions taken for profiles."),
           counter(metrics, "falaj_monitoring_dropped_total",
                   "Predictions lost because the ring was full."),
           counter(metrics, "falaj_monitoring_unusable_total",
                   "Predictions whose columns do not fit their model's reference."),
           counter(metrics, "falaj_monitoring_windows_total", "Windows closed."),
-          metrics.gauge({"falaj_monitoring_alarms_open", "Alarms that are open.",
-                         MetricKind::kGauge, {}}),
-          {}, 0, {}, {}, {}}) {}
+          metrics.gauge(
+              {"falaj_monitoring_alarms_open", "Alarms that are open.", MetricKind::kGauge, {}}),
+          {},
+          0,
+          {},
+          {},
+          {}}) {}
 Monitors::~Monitors() = default;
 
 Status Monitors::tick() {
   MutexLock lock(impl_->ticking);
-  const std::vector<serving::Prediction> drained = impl_->sink.drain();
+  std::vector<serving::Prediction> drained = impl_->sink.drain();
   impl_->count(drained);
   std::map<std::string, std::vector<serving::Prediction>> by_deployment;
-  for (const serving::Prediction& prediction : drained) {
-    by_deployment[prediction.deployment].push_back(prediction);
+  for (serving::Prediction& prediction : drained) {
+    by_deployment[prediction.deployment].push_back(std::move(prediction));
   }
   const std::vector<Target> targets = FALAJ_TRY(impl_->resolve());
   FALAJ_TRY(impl_->close_alarms(targets));
@@ -131,6 +141,7 @@ void Monitors::Impl::count(const std::vector<serving::Prediction>& predictions) 
 
 Result<std::vector<Target>> Monitors::Impl::resolve() {
   std::vector<Target> targets;
+  auto* const known = &states;  // The lambda below runs under the lock that this call holds.
   std::vector<serving::Deployment> deployments;
   FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
     for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "Monitor"))) {
@@ -142,7 +153,7 @@ Result<std::vector<Target>> Monitors::Impl::resolve() {
       if (!deployment.has_value()) continue;
       deployments.push_back(FALAJ_TRY(serving::decode_deployment(*deployment)));
       target.model = deployments.back().model;
-      MonitorState& state = states[{target.project, target.monitor.name}];
+      MonitorState& state = (*known)[{target.project, target.monitor.name}];
       // Another declaration, another question: what was counted under the old one is left out.
       if (state.generation != object.generation) state.open.clear();
       state.generation = object.generation;
@@ -192,8 +203,8 @@ Status Monitors::Impl::feed(const Target& target,
     }
     add_row(open.reference->bins, prediction.features, open.window.profile);
     open.window.to = std::max(open.window.to, prediction.at);
-    const bool full = target.monitor.window_rows > 0 &&
-                      open.window.profile.rows >= target.monitor.window_rows;
+    const bool full =
+        target.monitor.window_rows > 0 && open.window.profile.rows >= target.monitor.window_rows;
     if (!full) continue;
     OpenWindow closed = std::move(open);
     state.open.erase(at);
@@ -264,8 +275,7 @@ Result<Reference> Monitors::Impl::make_reference(const ModelKey& key) {
   }
   const features::Manifest manifest = FALAJ_TRY(sets.by_id(project, version.training_set));
   const std::string path = FALAJ_TRY(blobs.path(manifest.data));
-  Reference reference =
-      FALAJ_TRY(build_reference(manifest, path, version.signature.features));
+  Reference reference = FALAJ_TRY(build_reference(manifest, path, version.signature.features));
   Value detail;
   detail["training_set"] = reference.training_set;
   detail["rows"] = reference.profile.rows;
@@ -274,11 +284,11 @@ Result<Reference> Monitors::Impl::make_reference(const ModelKey& key) {
       security::system_context("service:monitoring", project, Zone(version.zone));
   FALAJ_TRY(sql.write([&](storage::SqlTransaction& tx) -> Status {
     FALAJ_TRY(insert_reference(tx, key, reference));
-    FALAJ_TRY(audit.append(tx, context,
-                           {"monitor.reference",
-                            "ModelVersion/" + key.project + "/" + key.model + "/" +
-                                std::to_string(key.version),
-                            detail}));
+    FALAJ_TRY(audit.append(
+        tx, context,
+        {"monitor.reference",
+         "ModelVersion/" + key.project + "/" + key.model + "/" + std::to_string(key.version),
+         detail}));
     return {};
   }));
   return reference;
@@ -296,9 +306,9 @@ Status Monitors::Impl::close(const Target& target, OpenWindow open) {
   windows_closed.add();
   return sql.write([&](storage::SqlTransaction& tx) -> Status {
     FALAJ_TRY(insert_window(tx, target.model, verdict, window));
+    FALAJ_TRY(forget_windows(tx, window));
     if (verdict != Verdict::kDrifted) return {};
-    const std::uint64_t bad =
-        FALAJ_TRY(count_drifted(tx, window, target.monitor.windows_seen));
+    const std::uint64_t bad = FALAJ_TRY(count_drifted(tx, window, target.monitor.windows_seen));
     if (bad < target.monitor.windows_bad) return {};
     return raise(tx, target, *open.reference, window);
   });
@@ -336,7 +346,8 @@ Status Monitors::Impl::raise(storage::SqlTransaction& tx, const Target& target,
   const security::RequestContext context =
       security::system_context("service:monitoring", ProjectName(target.project), Zone());
   FALAJ_TRY(audit.append(
-      tx, context, {"monitor.alarm", object_name(alarm.project, alarm.monitor), std::move(detail)}));
+      tx, context,
+      {"monitor.alarm", object_name(alarm.project, alarm.monitor), std::move(detail)}));
   return {};
 }
 
@@ -367,8 +378,8 @@ Status Monitors::Impl::close_alarms(const std::vector<Target>& targets) {
         security::system_context("service:monitoring", ProjectName(alarm.project), Zone());
     FALAJ_TRY(sql.write([&](storage::SqlTransaction& tx) -> Status {
       FALAJ_TRY(close_alarm(tx, alarm.id, clock.now()));
-      FALAJ_TRY(audit.append(
-          tx, context, {"monitor.close", object_name(alarm.project, alarm.monitor), detail}));
+      FALAJ_TRY(audit.append(tx, context,
+                             {"monitor.close", object_name(alarm.project, alarm.monitor), detail}));
       return {};
     }));
   }
@@ -381,8 +392,7 @@ Result<std::vector<Window>> Monitors::windows(const ProjectName& project,
                                               std::int64_t limit) const {
   std::vector<Window> windows;
   FALAJ_TRY(impl_->sql.read([&](storage::SqlTransaction& tx) -> Status {
-    for (StoredWindow& stored :
-         FALAJ_TRY(select_windows(tx, {project.str(), monitor, 0, limit}))) {
+    for (StoredWindow& stored : FALAJ_TRY(select_windows(tx, {project.str(), monitor, 0, limit}))) {
       windows.push_back(std::move(stored.window));
     }
     return {};
@@ -399,15 +409,15 @@ Result<Monitors::Histograms> Monitors::histograms(const ProjectName& project,
     std::vector<StoredWindow> found =
         FALAJ_TRY(select_windows(tx, {project.str(), monitor, window_id, 1}));
     if (found.empty() && window_id != 0) {
-      return Error(ErrorId::kNotFound, "monitor '" + monitor + "' has no window " +
-                                           std::to_string(window_id));
+      return Error(ErrorId::kNotFound,
+                   "monitor '" + monitor + "' has no window " + std::to_string(window_id));
     }
     const Error nothing(ErrorId::kMonitorNoReference,
                         "monitor '" + monitor + "' has not closed a window yet");
     if (found.empty()) return nothing;
     StoredWindow& stored = found.front();
-    const auto reference = FALAJ_TRY(
-        find_reference(tx, {project.str(), stored.model, stored.window.version}));
+    const auto reference =
+        FALAJ_TRY(find_reference(tx, {project.str(), stored.model, stored.window.version}));
     if (!reference.has_value()) return nothing;
     histograms.bins = reference->bins;
     histograms.reference = reference->profile;

@@ -18,7 +18,8 @@
 namespace falaj::monitoring {
 
 // kind: Monitor
-// spec: {deployment: fraud, window: 2000 rows | 1h, drift: {method: psi, threshold: 0.2, of: 2 in 3}}
+// spec: {deployment: fraud, window: 2000 rows | 1h, drift: {method: psi, threshold: 0.2, of: 2 in
+// 3}}
 struct Monitor {
   std::string name;
   std::string deployment;

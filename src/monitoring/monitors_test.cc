@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
+#include "monitoring/internal/store.h"
 #include "serving/testing/serving_world.h"
 
 namespace falaj::monitoring {
@@ -11,7 +12,8 @@ namespace {
 using serving::Prediction;
 using serving::testing::ServingWorld;
 
-// 400 customers with amounts 0 … 399 and a label each; the set is frozen, version 1 is trained on it.
+// 400 customers with amounts 0 … 399 and a label each; the set is frozen, version 1 is trained on
+// it.
 class MonitorsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -51,9 +53,12 @@ class MonitorsTest : public ::testing::Test {
   void offer(int count, float shift, std::int64_t version = 1) {
     for (int i = 0; i < count; ++i) {
       const int at = (i * 37) % 400;
-      world_.sink.offer({"pay/fraud", version, world_.clock.now(),
+      world_.sink.offer({"pay/fraud",
+                         version,
+                         world_.clock.now(),
                          {static_cast<float>(at) + shift, static_cast<float>(20 + at % 50)},
-                         0, ""});
+                         0,
+                         ""});
     }
   }
   void tick() {
@@ -122,8 +127,7 @@ TEST_F(MonitorsTest, raises_one_alarm_with_evidence_that_can_be_recomputed) {
   ASSERT_EQ(entries.size(), 1U);
   const auto histograms = monitors_->histograms(project_, "drift", alarm.window);
   ASSERT_TRUE(histograms.ok());
-  EXPECT_EQ(entries[0].detail["counts"],
-            Value(sha256_hex(to_json(to_value(histograms->current)))));
+  EXPECT_EQ(entries[0].detail["counts"], Value(sha256_hex(to_json(to_value(histograms->current)))));
   const DriftReport again = measure_drift(histograms->bins, histograms->reference,
                                           histograms->current, Method::kPsi, 0.2);
   EXPECT_EQ(to_value(again), entries[0].detail["drift"]);
@@ -195,6 +199,23 @@ TEST_F(MonitorsTest, keeps_windows_and_alarms_over_a_restart) {
   offer(400, 250);
   tick();
   EXPECT_EQ(alarms().size(), 1U) << "once per monitor and version";
+}
+
+TEST_F(MonitorsTest, forgets_old_windows_but_not_the_evidence_of_an_alarm) {
+  watch(R"({"deployment":"fraud","window":"200 rows"})");
+  offer(200, 250);  // Window 1 raises the alarm.
+  for (int i = 0; i < 5; ++i) offer(200, 0);
+  tick();
+  const std::vector<Window> before = windows();
+  ASSERT_EQ(before.size(), 6U);
+  ASSERT_TRUE(world_.sql
+                  ->write([&](storage::SqlTransaction& tx) {
+                    return forget_windows(tx, before.front(), 3);
+                  })
+                  .ok());
+  const std::vector<Window> kept = windows();
+  ASSERT_EQ(kept.size(), 4U);
+  EXPECT_EQ(kept.back().id, alarms()[0].window);
 }
 
 TEST_F(MonitorsTest, judges_a_window_of_time_only_with_enough_rows) {

@@ -13,13 +13,13 @@ Error malformed(std::string_view what) {
   return Error(ErrorId::kDataLoss, "a stored profile cannot be read: " + std::string(what));
 }
 
-// The largest edge that keeps `value` out of the bin below it: the value before it in the reference,
-// or, for the smallest one, the next smaller float (models read float32).
+// The largest edge that keeps `value` out of the bin below it: the value before it in the
+// reference, or, for the smallest one, the next smaller float (models read float32).
 double edge_below(const std::vector<double>& sorted, double value) {
   const auto first = std::lower_bound(sorted.begin(), sorted.end(), value);
   if (first != sorted.begin()) return *(first - 1);
-  return static_cast<double>(std::nextafter(static_cast<float>(value),
-                                            -std::numeric_limits<float>::infinity()));
+  return static_cast<double>(
+      std::nextafter(static_cast<float>(value), -std::numeric_limits<float>::infinity()));
 }
 
 }  // namespace

@@ -12,11 +12,11 @@
 namespace falaj::monitoring {
 
 // Bins of one feature, frozen on the reference: at most 20 of equal depth between deduplicated
-// quantile edges, plus one for missing values. Value x falls in bin i when edges[i-1] < x ≤ edges[i];
-// the first and last bins are open to ±infinity.
+// quantile edges, plus one for missing values. Value x falls in bin i when edges[i-1] < x ≤
+// edges[i]; the first and last bins are open to ±infinity.
 struct Bins {
   std::string feature;
-  std::vector<double> edges;  // Ascending, distinct.
+  std::vector<double> edges;                              // Ascending, distinct.
   std::size_t count() const { return edges.size() + 2; }  // Inner, open ends, missing (the last).
   std::size_t bin_of(double value) const;
   bool operator==(const Bins&) const = default;

@@ -44,10 +44,10 @@ CREATE UNIQUE INDEX monitor_alarms_open ON monitor_alarms (project, monitor, ver
 )sql"};
 
 Result<std::optional<Reference>> find_reference(storage::SqlTransaction& tx, const ModelKey& key) {
-  const storage::SqlRows rows = FALAJ_TRY(
-      tx.query("SELECT training_set, bins, profile FROM monitor_references"
-               " WHERE project = ? AND model = ? AND version = ?",
-               {key.project, key.model, key.version}));
+  const storage::SqlRows rows =
+      FALAJ_TRY(tx.query("SELECT training_set, bins, profile FROM monitor_references"
+                         " WHERE project = ? AND model = ? AND version = ?",
+                         {key.project, key.model, key.version}));
   if (rows.empty()) return std::optional<Reference>();
   Reference reference;
   reference.training_set = rows[0].text(0);
@@ -69,11 +69,12 @@ Status insert_reference(storage::SqlTransaction& tx, const ModelKey& key,
                         const Reference& reference) {
   Value bins = Value::array();
   for (const Bins& one : reference.bins) bins.push(to_value(one));
-  FALAJ_TRY(tx.execute("INSERT INTO monitor_references"
-                       " (project, model, version, training_set, bins, profile)"
-                       " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                       {key.project, key.model, key.version, reference.training_set, to_json(bins),
-                        to_json(to_value(reference.profile))}));
+  FALAJ_TRY(
+      tx.execute("INSERT INTO monitor_references"
+                 " (project, model, version, training_set, bins, profile)"
+                 " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                 {key.project, key.model, key.version, reference.training_set, to_json(bins),
+                  to_json(to_value(reference.profile))}));
   return {};
 }
 
@@ -89,16 +90,27 @@ Status insert_window(storage::SqlTransaction& tx, const std::string& model, Verd
   return {};
 }
 
+Status forget_windows(storage::SqlTransaction& tx, const Window& newest, std::int64_t kept) {
+  FALAJ_TRY(
+      tx.execute("DELETE FROM monitor_windows WHERE project = ? AND monitor = ?"
+                 " AND id <= (SELECT id FROM monitor_windows WHERE project = ?"
+                 " AND monitor = ? ORDER BY id DESC LIMIT 1 OFFSET ?)"
+                 " AND id NOT IN (SELECT window_id FROM monitor_alarms WHERE project = ?"
+                 " AND monitor = ?)",
+                 {newest.project, newest.monitor, newest.project, newest.monitor, kept,
+                  newest.project, newest.monitor}));
+  return {};
+}
+
 Result<std::uint64_t> count_drifted(storage::SqlTransaction& tx, const Window& window,
                                     std::uint64_t seen) {
-  const storage::SqlRows rows = FALAJ_TRY(
-      tx.query("SELECT count(*) FROM (SELECT verdict FROM monitor_windows"
-               " WHERE project = ? AND monitor = ? AND version = ? AND verdict <> ?"
-               " ORDER BY id DESC LIMIT ?) AS newest WHERE verdict = ?",
-               {window.project, window.monitor, window.version,
-                std::int64_t{static_cast<std::uint8_t>(Verdict::kUnjudged)},
-                static_cast<std::int64_t>(seen),
-                std::int64_t{static_cast<std::uint8_t>(Verdict::kDrifted)}}));
+  const storage::SqlRows rows = FALAJ_TRY(tx.query(
+      "SELECT count(*) FROM (SELECT verdict FROM monitor_windows"
+      " WHERE project = ? AND monitor = ? AND version = ? AND verdict <> ?"
+      " ORDER BY id DESC LIMIT ?) AS newest WHERE verdict = ?",
+      {window.project, window.monitor, window.version,
+       std::int64_t{static_cast<std::uint8_t>(Verdict::kUnjudged)}, static_cast<std::int64_t>(seen),
+       std::int64_t{static_cast<std::uint8_t>(Verdict::kDrifted)}}));
   return static_cast<std::uint64_t>(rows.at(0).integer(0));
 }
 
@@ -134,11 +146,11 @@ Result<std::vector<StoredWindow>> select_windows(storage::SqlTransaction& tx,
 }
 
 Result<std::int64_t> insert_alarm(storage::SqlTransaction& tx, const Monitors::Alarm& alarm) {
-  const storage::SqlRows rows = FALAJ_TRY(
-      tx.query("INSERT INTO monitor_alarms (project, monitor, deployment, version, window_id, drift,"
-               " raised_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-               {alarm.project, alarm.monitor, alarm.deployment, alarm.version, alarm.window,
-                to_json(to_value(alarm.drift)), alarm.at.nanos}));
+  const storage::SqlRows rows = FALAJ_TRY(tx.query(
+      "INSERT INTO monitor_alarms (project, monitor, deployment, version, window_id, drift,"
+      " raised_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+      {alarm.project, alarm.monitor, alarm.deployment, alarm.version, alarm.window,
+       to_json(to_value(alarm.drift)), alarm.at.nanos}));
   return rows.at(0).integer(0);
 }
 
@@ -149,8 +161,7 @@ Status close_alarm(storage::SqlTransaction& tx, std::int64_t id, Timestamp at) {
 }
 
 Result<std::vector<Monitors::Alarm>> select_alarms(storage::SqlTransaction& tx,
-                                                   const std::string& project,
-                                                   AlarmFilter filter) {
+                                                   const std::string& project, AlarmFilter filter) {
   const std::int64_t open_only = filter == AlarmFilter::kOpen ? 1 : 0;
   const storage::SqlRows rows = FALAJ_TRY(
       tx.query("SELECT id, project, monitor, deployment, version, window_id, drift, raised_at,"

@@ -60,7 +60,8 @@ struct Response {
   std::string body;
   // Bytes that live as long as the program (embedded console); used instead of body when set.
   std::string_view static_body;
-  // When set, the reply is chunked and this gets the stream once the head was sent.
+  // When set, the reply is chunked and this gets the stream once the head was sent. Called on the
+  // event loop: it keeps the stream and returns; a slow client is dropped past 1 MiB queued.
   std::function<void(std::shared_ptr<Stream>)> on_stream;
 
   static Response json(std::string body, int status = 200);

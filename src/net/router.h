@@ -33,7 +33,8 @@ class Permission {
 enum class RunsOn : std::uint8_t { kLoop, kPool };
 enum class BodyTo : std::uint8_t { kMemory, kFile };
 
-// Answers once, on any thread, at once or later.
+// Answers once, on any thread, at once or later; a second answer is dropped, and when every copy is
+// gone without one the server answers 500. The request stays valid until then.
 using Reply = std::function<void(Response)>;
 using Handler = std::function<void(const Request& request, Reply reply)>;
 // The usual shape: returns its answer.
@@ -62,7 +63,8 @@ struct Route {
 };
 
 // Runs before the handler with the route's permission: returns the error to answer with, or ok and
-// may add to the request's context headers. Set by app from security.
+// may add to the request's context headers. Set by app from security. Runs where the handler runs;
+// a body that is large (over 64 KiB, chunked, to a file) is not read before the gate has agreed.
 using Gate = std::function<Status(const Route& route, Request& request)>;
 
 struct Match {

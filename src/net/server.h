@@ -30,7 +30,9 @@ struct ServerOptions {
   Duration header_timeout = Duration::seconds(10);  // From the first byte: slow clients are cut.
   Duration body_timeout = Duration::minutes(5);
   Duration idle_timeout = Duration::seconds(75);
-  std::string upload_folder;  // For BodyTo::kFile.
+  // For BodyTo::kFile; made if missing, and needed if a route asks for it. Files named upload-*
+  // that a killed server left there are removed at start.
+  std::string upload_folder;
   // Host names answered besides loopback addresses and the listening host (DNS rebinding).
   // An Origin header must name the same host and port as Host, or the request is refused.
   std::vector<std::string> allowed_hosts;

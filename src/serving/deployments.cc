@@ -125,8 +125,9 @@ struct LoggedRows {
 };
 
 std::size_t rows_of(const Tensor& tensor) {
-  return tensor.shape.empty() ? 1 : static_cast<std::size_t>(std::max<std::int64_t>(
-                                        tensor.shape.front(), 0));
+  return tensor.shape.empty()
+             ? 1
+             : static_cast<std::size_t>(std::max<std::int64_t>(tensor.shape.front(), 0));
 }
 
 LoggedRows logged_rows(std::span<const Tensor> inputs, const std::vector<Tensor>& outputs) {
@@ -174,9 +175,10 @@ struct Deployments::Impl {
   void publish(const Table& next) { table.replace(std::make_shared<const Table>(next)); }
   void log_rows(const LiveModel& live, std::span<const Tensor> inputs,
                 const std::vector<Tensor>& outputs, const std::string& request_id) const;
-  Result<EntityPrediction> answer(const std::shared_ptr<const LiveModel>& live,
-                                  const std::vector<std::pair<std::string, features::KeyPart>>& keys,
-                                  const std::string& request_id) const;
+  Result<EntityPrediction> answer(
+      const std::shared_ptr<const LiveModel>& live,
+      const std::vector<std::pair<std::string, features::KeyPart>>& keys,
+      const std::string& request_id) const;
 };
 
 Deployments::Deployments(storage::SqlStore& sql, storage::BlobStore& blobs,
@@ -225,21 +227,21 @@ Result<std::int64_t> Deployments::Impl::desired_version(const ProjectName& proje
 }
 
 Status Deployments::Impl::reconcile(const storage::Object& object, Table& next) {
+  Deployment declared = FALAJ_TRY(decode_deployment(object));
   Slot& slot = next[{object.project, object.name}];
-  slot.declared = FALAJ_TRY(decode_deployment(object));
+  slot.declared = std::move(declared);
   const bool redeclared = slot.generation != object.generation;
   slot.generation = object.generation;
 
-  const Result<std::int64_t> version =
-      desired_version(ProjectName(object.project), slot.declared);
+  const Result<std::int64_t> version = desired_version(ProjectName(object.project), slot.declared);
   if (!version.ok()) {
     const bool news = slot.error != version.error().message;
     slot.error = version.error().message;
     if (news) publish(next);
     return version.error().id == ErrorId::kModelNotReady ? Status() : Status(version.error());
   }
-  const bool tried = slot.failed_version == *version && !redeclared &&
-                     clock.now() - slot.failed_at < kRetryAfter;
+  const bool tried =
+      slot.failed_version == *version && !redeclared && clock.now() - slot.failed_at < kRetryAfter;
   if (tried) return {};
   if (slot.live == nullptr) publish(next);  // Shown as loading meanwhile.
 
@@ -320,8 +322,8 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
 
 Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
     const registry::ModelVersion& version) {
-  const std::string what = "model '" + version.model + "' version " +
-                           std::to_string(version.version);
+  const std::string what =
+      "model '" + version.model + "' version " + std::to_string(version.version);
   const Result<std::string> bytes = blobs.get(version.onnx);  // Checks the hash.
   if (!bytes.ok()) {
     return Error(ErrorId::kModelCorrupt, what + ": " + bytes.error().message);
@@ -332,8 +334,8 @@ Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
 }
 
 Status Deployments::Impl::add_features(const Deployment& declared, LiveModel& live) {
-  const std::string& service = declared.feature_service.empty() ? live.version.feature_service
-                                                                : declared.feature_service;
+  const std::string& service =
+      declared.feature_service.empty() ? live.version.feature_service : declared.feature_service;
   if (service.empty()) {
     live.plan = nullptr;
     live.columns.clear();
@@ -365,13 +367,13 @@ std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
       metrics.counter({"falaj_serving_errors_total", "Prediction requests that failed.",
                        MetricKind::kCounter, series_labels()},
                       values),
-      metrics.counter({"falaj_serving_rows_total", "Rows predicted.", MetricKind::kCounter,
-                       series_labels()},
-                      values),
-      metrics.histogram({"falaj_serving_predict_seconds",
-                         "Time to read features, score and log one request.",
-                         MetricKind::kHistogram, series_labels()},
-                        values)});
+      metrics.counter(
+          {"falaj_serving_rows_total", "Rows predicted.", MetricKind::kCounter, series_labels()},
+          values),
+      metrics.histogram(
+          {"falaj_serving_predict_seconds", "Time to read features, score and log one request.",
+           MetricKind::kHistogram, series_labels()},
+          values)});
 }
 
 Status Deployments::Impl::remember(const LiveModel* live, const storage::Object& object,
@@ -379,9 +381,9 @@ Status Deployments::Impl::remember(const LiveModel* live, const storage::Object&
   const Zone zone(live == nullptr ? std::string() : live->version.zone);
   const security::RequestContext context =
       security::system_context("service:serving", ProjectName(object.project), zone);
-  FALAJ_TRY(audit.record(context, {std::string(action),
-                                   "Deployment/" + object.project + "/" + object.name,
-                                   std::move(detail)}));
+  FALAJ_TRY(audit.record(context,
+                         {std::string(action), "Deployment/" + object.project + "/" + object.name,
+                          std::move(detail)}));
   return {};
 }
 
@@ -519,6 +521,7 @@ std::vector<DeploymentStatus> Deployments::status() const {
       status.seconds_total = seconds.sum_seconds;
       status.p50_ms = seconds.quantile_seconds(0.5) * 1e3;
       status.p99_ms = seconds.quantile_seconds(0.99) * 1e3;
+      status.latency = seconds;
     }
     statuses.push_back(std::move(status));
   }

@@ -58,10 +58,10 @@ struct DeploymentStatus {
   std::uint64_t errors = 0;
   double p50_ms = 0;
   double p99_ms = 0;
-  std::uint64_t rows = 0;          // Predicted rows; a request may bring many.
-  double seconds_total = 0;        // Time spent on all requests.
+  std::uint64_t rows = 0;    // Predicted rows; a request may bring many.
+  double seconds_total = 0;  // Time spent on all requests.
   Timestamp since{};
-  telemetry::HistogramSnapshot latency;  // All versions since start; not part of to_value().
+  telemetry::HistogramSnapshot latency;  // Of `version` alone; not part of to_value().
 };
 Value to_value(const DeploymentStatus& status);
 
@@ -92,9 +92,10 @@ class Deployments {
   // Entity ids in, prediction out: reads the features in this process, scores, offers the record to
   // the sink. Never blocks on disk: safe on an event-loop thread.
   // FJ-3007 names a key column that `keys` lacks; others than the plan's are ignored.
-  Result<EntityPrediction> predict(const ProjectName& project, const std::string& deployment,
-                                   const std::vector<std::pair<std::string, features::KeyPart>>& keys,
-                                   const std::string& request_id) const;
+  Result<EntityPrediction> predict(
+      const ProjectName& project, const std::string& deployment,
+      const std::vector<std::pair<std::string, features::KeyPart>>& keys,
+      const std::string& request_id) const;
   // Tensors in, tensors out (the inference dialect). Rows of a model with one float input go to the
   // sink as well, the first 1000 of a request.
   Result<std::vector<Tensor>> infer(const LiveModel& live, std::span<const Tensor> inputs,

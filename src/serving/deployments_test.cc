@@ -73,6 +73,7 @@ TEST_F(DeploymentsTest, refuses_a_key_that_is_missing_or_of_another_type) {
   EXPECT_EQ(ask({{"customer_id", std::string("1")}}).error().id, ErrorId::kWrongType);
   EXPECT_TRUE(ask({{"trace", std::string("x")}, {"customer_id", std::int64_t{1}}}).ok());
   EXPECT_EQ(status().requests, 4U);
+  EXPECT_EQ(status().latency.count, 4U);
   EXPECT_EQ(status().errors, 3U);
   EXPECT_EQ(status().rows, 1U);
 }
@@ -114,8 +115,8 @@ TEST_F(DeploymentsTest, keeps_the_old_version_when_the_new_one_cannot_be_loaded)
 TEST_F(DeploymentsTest, refuses_a_model_file_that_does_not_match_its_hash) {
   const auto files = storage::open_files(world_.folder.path() + "/files").value();
   registry::Models models(*world_.sql, *files, world_.audit, world_.clock);
-  Deployments deployments(*world_.sql, *files, models, *world_.online, *world_.runtime,
-                          world_.sink, world_.audit, world_.metrics, world_.clock);
+  Deployments deployments(*world_.sql, *files, models, *world_.online, *world_.runtime, world_.sink,
+                          world_.audit, world_.metrics, world_.clock);
   registry::ModelVersion version;
   version.model = "fraud";
   version.onnx = files->put(testing::linear_onnx({1, 1}, 0)).value();
@@ -127,8 +128,7 @@ TEST_F(DeploymentsTest, refuses_a_model_file_that_does_not_match_its_hash) {
   // Another model that would load and answer: only its hash tells.
   std::ofstream(path, std::ios::binary) << testing::linear_onnx({1, 2}, 0);
   ASSERT_TRUE(deployments.tick().ok());
-  EXPECT_EQ(deployments.find(world_.context.project, "fraud").error().id,
-            ErrorId::kModelNotReady);
+  EXPECT_EQ(deployments.find(world_.context.project, "fraud").error().id, ErrorId::kModelNotReady);
   const DeploymentStatus failed = deployments.status().at(0);
   EXPECT_EQ(failed.state, "failed");
   EXPECT_NE(failed.error.find(version.onnx.str().substr(0, 8)), std::string::npos) << failed.error;
@@ -212,8 +212,7 @@ TEST_F(DeploymentsTest, logs_the_rows_of_an_inference_request) {
   EXPECT_EQ(seen[1].features, (std::vector<float>{3, 4}));
   EXPECT_EQ(seen[1].score, 7);
   input.shape = {1, 2};
-  EXPECT_EQ(world_.deployments->infer(*live, {&input, 1}, "").error().id,
-            ErrorId::kTensorMismatch);
+  EXPECT_EQ(world_.deployments->infer(*live, {&input, 1}, "").error().id, ErrorId::kTensorMismatch);
   EXPECT_EQ(status().rows, 2U);
   EXPECT_EQ(status().errors, 1U);
 }

@@ -297,10 +297,7 @@ struct Metrics::Impl {
   mutable Mutex mutex;
   std::map<std::string, Family, std::less<>> families FALAJ_GUARDED_BY(mutex);
 
-  Series& series(const MetricInfo& info, MetricKind kind, const std::vector<std::string>& values)
-      FALAJ_REQUIRES(mutex) {
-    FALAJ_CHECK(info.kind == kind);
-    FALAJ_CHECK(values.size() == info.labels.size());
+  Family& family_of(const MetricInfo& info) FALAJ_REQUIRES(mutex) {
     Family& family = families[info.name];
     if (family.info.name.empty()) {
       FALAJ_CHECK(is_metric_name(info.name));
@@ -309,12 +306,24 @@ struct Metrics::Impl {
       family.info = info;
     }
     FALAJ_CHECK(same_declaration(family.info, info));
-    return family.series[values];
+    return family;
+  }
+
+  Series& series(const MetricInfo& info, MetricKind kind, const std::vector<std::string>& values)
+      FALAJ_REQUIRES(mutex) {
+    FALAJ_CHECK(info.kind == kind);
+    FALAJ_CHECK(values.size() == info.labels.size());
+    return family_of(info).series[values];
   }
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
+
+void Metrics::declare(const MetricInfo& info) {
+  MutexLock lock(impl_->mutex);
+  impl_->family_of(info);
+}
 
 Counter& Metrics::counter(const MetricInfo& info, const std::vector<std::string>& values) {
   MutexLock lock(impl_->mutex);

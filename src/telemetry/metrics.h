@@ -63,6 +63,9 @@ class Metrics {
 
   // Declaring the same family again returns the same series; a different declaration under a
   // name already taken stops the process. `values` match `info.labels` in number and order.
+  //
+  // declare() makes a family known (to the reference and to declared()) before it has a series.
+  void declare(const MetricInfo& info);
   Counter& counter(const MetricInfo& info, const std::vector<std::string>& values = {});
   Gauge& gauge(const MetricInfo& info, const std::vector<std::string>& values = {});
   Histogram& histogram(const MetricInfo& info, const std::vector<std::string>& values = {});

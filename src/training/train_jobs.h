@@ -40,6 +40,9 @@ struct TrainOptions {
   std::string program;  // Path of the falaj binary: the engine is `program engine train …`.
   std::string code_version;
   std::vector<std::string> library_folders;  // Readable in the sandbox.
+  // No job gets more than this, whatever it declares.
+  std::int64_t memory_bytes_max = std::int64_t{4} << 30;
+  Duration run_time_max = Duration::hours(1);
 };
 
 // Submits jobs of type "train" and carries their results into runs and registry. Thread-safe.

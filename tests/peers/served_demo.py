@@ -1,4 +1,5 @@
 """A real server with the demo walked on it, for tests of real clients."""
+
 import json
 import os
 import shutil
@@ -14,10 +15,17 @@ class ServedDemo:
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="falaj-peers-")
-        self.server = subprocess.Popen([PROGRAM, "dev", "--data", self.folder + "/data", "--port", "0", "--grpc-port", "0"],
-                                       stdout=subprocess.PIPE, stderr=open(self.folder + "/log", "wb"))
+        self.server = subprocess.Popen(
+            [PROGRAM, "dev", "--data", self.folder + "/data", "--port", "0", "--grpc-port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=open(self.folder + "/log", "wb"),
+        )
         self.url = self.server.stdout.readline().decode().split()[1]
-        done = subprocess.run([PROGRAM, "demo", "--server", self.url, "-o", "json"], stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(
+            [PROGRAM, "demo", "--server", self.url, "-o", "json"],
+            stdout=subprocess.PIPE,
+            check=True,
+        )
         self.result = json.loads(done.stdout)
         return self
 
@@ -25,7 +33,9 @@ class ServedDemo:
         return json.load(urllib.request.urlopen(self.url + path))
 
     def post(self, path, body):
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
         return json.load(urllib.request.urlopen(request))
 
     def __exit__(self, *_):

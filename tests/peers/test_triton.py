@@ -1,4 +1,5 @@
 """tritonclient.http, unmodified: metadata and inference on the demo's model."""
+
 import unittest
 
 import numpy
@@ -14,8 +15,10 @@ class TritonHttp(unittest.TestCase):
         cls.addClassCleanup(cls.demo.__exit__, None, None, None)
         cls.client = triton.InferenceServerClient(cls.demo.url.removeprefix("http://"))
         cls.addClassCleanup(cls.client.close)
-        reply = cls.demo.post(f"/api/v1/deployments/fraud:predict?explain=true&project={cls.demo.result['project']}",
-                              {"entity": {"customer_id": 42, "merchant_id": 7}})
+        reply = cls.demo.post(
+            f"/api/v1/deployments/fraud:predict?explain=true&project={cls.demo.result['project']}",
+            {"entity": {"customer_id": 42, "merchant_id": 7}},
+        )
         cls.ours = reply["predictions"][0]
         cls.version = str(reply["version"])
         model = cls.demo.get(f"/api/v1/models/fraud?project={cls.demo.result['project']}")
@@ -42,7 +45,10 @@ class TritonHttp(unittest.TestCase):
         metadata = self.client.get_model_metadata("fraud")
         self.assertEqual(metadata["name"], "fraud")
         self.assertIn(self.version, metadata["versions"])
-        self.assertEqual(metadata["inputs"], [{"name": "input", "datatype": "FP32", "shape": [-1, len(self.order)]}])
+        self.assertEqual(
+            metadata["inputs"],
+            [{"name": "input", "datatype": "FP32", "shape": [-1, len(self.order)]}],
+        )
         self.assertIn("probabilities", [output["name"] for output in metadata["outputs"]])
 
     def test_config_and_repository(self):
@@ -61,7 +67,9 @@ class TritonHttp(unittest.TestCase):
         scores = self.infer(batch, request_id="batch-17")
         self.assertEqual(scores.get_response()["id"], "batch-17")
         self.assertEqual(scores.get_response()["model_version"], self.version)
-        self.assertTrue(numpy.all(scores.as_numpy("probabilities") == scores.as_numpy("probabilities")[0]))
+        self.assertTrue(
+            numpy.all(scores.as_numpy("probabilities") == scores.as_numpy("probabilities")[0])
+        )
 
     def test_statistics_count_rows(self):
         before = self.client.get_inference_statistics("fraud")["model_stats"][0]["inference_count"]

@@ -14,9 +14,10 @@
     kill                 SIGKILL, then the same folder again
     stop                 SIGTERM; `start` starts it again
 
-In expected text `*` stands for anything on the line. Commands run in the script's own empty folder with
-FALAJ_SERVER set; nothing else is shared with any other test.
+In expected text `*` stands for anything on the line. Commands run in the script's own empty folder
+with FALAJ_SERVER set; nothing else is shared with any other test.
 """
+
 import fnmatch
 import http.client
 import os
@@ -43,8 +44,20 @@ class Server:
     def start(self):
         log = open(os.path.join(self.folder, "server.log"), "ab")
         self.process = subprocess.Popen(
-            [self.program, "dev", "--data", os.path.join(self.folder, "data"), "--port", "0", "--grpc-port", "0"],
-            stdout=subprocess.PIPE, stderr=log, cwd=self.folder)
+            [
+                self.program,
+                "dev",
+                "--data",
+                os.path.join(self.folder, "data"),
+                "--port",
+                "0",
+                "--grpc-port",
+                "0",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=self.folder,
+        )
         for line in self.process.stdout:
             if line.startswith(b"ready "):
                 self.url = line.split()[1].decode()
@@ -77,18 +90,31 @@ class Walk:
         self.at = 0
 
     def environment(self):
-        keep = {k: v for k, v in os.environ.items() if not k.startswith("FALAJ_") or k == "FALAJ_LIBRARY_DIR"}
+        keep = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith("FALAJ_") or k == "FALAJ_LIBRARY_DIR"
+        }
         return {**keep, "FALAJ_SERVER": self.server.url or "", "NO_COLOR": "1"}
 
     def falaj(self, words):
-        done = subprocess.run([self.program, *words], cwd=self.folder, env=self.environment(), timeout=STEP_SECONDS,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done = subprocess.run(
+            [self.program, *words],
+            cwd=self.folder,
+            env=self.environment(),
+            timeout=STEP_SECONDS,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self.output = (done.stdout + done.stderr).decode(errors="replace")
         return done.returncode, done.stdout.decode(errors="replace")
 
     def expect(self, condition, message):
         if not condition:
-            raise Failed(f"{message}\n--- it printed:\n{self.output}--- server log:\n{self.server.tail()}")
+            raise Failed(
+                f"{message}\n--- it printed:\n{self.output}--- server log:\n{self.server.tail()}"
+            )
 
     def block(self, prefix):
         taken = []
@@ -115,7 +141,10 @@ class Walk:
     def do_show(self, rest):
         code, printed = self.falaj(shlex.split(rest))
         self.expect(code == 0, f"exit code {code}, wanted 0")
-        self.expect(self.at < len(self.lines) and self.lines[self.at] == "----", "show needs ---- on the next line")
+        self.expect(
+            self.at < len(self.lines) and self.lines[self.at] == "----",
+            "show needs ---- on the next line",
+        )
         self.at += 1
         wanted = []
         while self.at < len(self.lines) and self.lines[self.at] != "":
@@ -123,7 +152,9 @@ class Walk:
             self.at += 1
         got = printed.rstrip("\n").split("\n")
         same = len(got) == len(wanted) and all(
-            fnmatch.fnmatchcase(" ".join(g.split()), " ".join(w.split()).replace("[", "[[]")) for g, w in zip(got, wanted))
+            fnmatch.fnmatchcase(" ".join(g.split()), " ".join(w.split()).replace("[", "[[]"))
+            for g, w in zip(got, wanted)
+        )
         self.expect(same, "wanted:\n" + "\n".join(wanted))
 
     def do_http(self, rest):
@@ -134,7 +165,9 @@ class Walk:
                 data = source.read()
         where = urllib.parse.urlsplit(self.server.url)
         connection = http.client.HTTPConnection(where.hostname, where.port, timeout=STEP_SECONDS)
-        connection.request(method, path, body=data, headers={"Content-Type": "application/json"} if data else {})
+        connection.request(
+            method, path, body=data, headers={"Content-Type": "application/json"} if data else {}
+        )
         reply = connection.getresponse()
         self.output = reply.read().decode(errors="replace") + "\n"
         connection.close()
@@ -144,15 +177,26 @@ class Walk:
         self.expect(reply.status == int(line[3:]), f"status {reply.status}, wanted {line[3:]}")
 
     def do_contains(self, rest):
-        self.expect(fnmatch.fnmatchcase(self.output.replace("\n", " "), "*" + rest.replace("[", "[[]") + "*"),
-                    f"does not contain: {rest}")
+        self.expect(
+            fnmatch.fnmatchcase(
+                self.output.replace("\n", " "), "*" + rest.replace("[", "[[]") + "*"
+            ),
+            f"does not contain: {rest}",
+        )
 
     def do_lacks(self, rest):
         self.expect(rest not in self.output, f"must not contain: {rest}")
 
     def do_run(self, rest):
-        done = subprocess.run(shlex.split(rest), cwd=self.folder, env=self.environment(), timeout=STEP_SECONDS,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(
+            shlex.split(rest),
+            cwd=self.folder,
+            env=self.environment(),
+            timeout=STEP_SECONDS,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         self.output = done.stdout.decode(errors="replace")
         self.expect(done.returncode == 0, f"exit code {done.returncode}, wanted 0")
 
@@ -162,10 +206,20 @@ class Walk:
 
     def step(self, line):
         word, _, rest = line.partition(" ")
-        acts = {"file": self.do_file, "ok": self.do_ok, "exit": self.do_exit, "show": self.do_show,
-                "http": self.do_http, "~": self.do_contains, "!~": self.do_lacks, "run": self.do_run,
-                "restart": lambda _: self.again(signal.SIGTERM), "kill": lambda _: self.again(signal.SIGKILL),
-                "stop": lambda _: self.server.end(signal.SIGTERM), "start": lambda _: self.server.start()}
+        acts = {
+            "file": self.do_file,
+            "ok": self.do_ok,
+            "exit": self.do_exit,
+            "show": self.do_show,
+            "http": self.do_http,
+            "~": self.do_contains,
+            "!~": self.do_lacks,
+            "run": self.do_run,
+            "restart": lambda _: self.again(signal.SIGTERM),
+            "kill": lambda _: self.again(signal.SIGKILL),
+            "stop": lambda _: self.server.end(signal.SIGTERM),
+            "start": lambda _: self.server.start(),
+        }
         if word not in acts:
             raise Failed(f"unknown word '{word}'")
         acts[word](rest)

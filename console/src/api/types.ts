@@ -175,10 +175,27 @@ export interface Alarm {
   open: boolean;
 }
 
+export interface PolicyAction {
+  kind: string;
+  reason: string;
+}
+
+// What a policy saw when it decided.
+export interface PolicySnapshot {
+  evaluated: boolean;
+  champion_version: number;
+  candidate_version: number;
+  champion_auc: number;
+  candidate_auc: number;
+  gate_rows: number;
+}
+
 export interface PolicyStatus {
   policy: string;
   phase: string;
-  last_action: {kind: string; reason: string};
+  last_action: PolicyAction;             // The last thing that it did …
+  snapshot?: PolicySnapshot;             // … and what it saw then.
+  current?: {action: PolicyAction};      // What it says now, "none" with a reason while it waits.
 }
 
 export interface AuditEntry {

@@ -46,13 +46,16 @@ export const en = {
     serving: (model: string, version: number) => `${model} v${version} is serving.`,
     promoted: (model: string, version: number) =>
       `${model} v${version} took over and is serving.`,
+    gatePassed: (rows: string, candidate: number, auc: string, champion: number,
+      before: string) => `On ${rows} newer rows, v${candidate} reaches AUC ${auc}; ` +
+        `v${champion} reaches ${before}.`,
     failedDeployment: (name: string) => `${name} does not serve.`,
     declared: 'Declared, and waiting for data.',
     flowing: 'Data has arrived; no model serves yet.',
     rows: (n: string) => `${n} rows`,
     versions: (n: number, text: string) => `${text} ${plural(n, 'version', 'versions')}`,
     running: (n: number) => `${n} running`,
-    p50: (ms: string) => `median ${ms}`,
+    answersIn: (name: string, ms: string) => `${name}, ${ms}`,
     noneOpen: 'none open',
     open: (n: number) => `${n} open`,
     loop: 'retrain, gate, promote',
@@ -61,6 +64,12 @@ export const en = {
     now: 'Under way',
     idle: 'Nothing is running. Start a training job:',
     loopTitle: 'The loop',
+    loopWaits: 'Now',
+    loopDid: 'Last decision',
+    loopAction: {
+      none: 'waits', retrain: 'retrain', evaluate: 'evaluate', promote: 'promote', keep: 'keep',
+    } as {[kind: string]: string},
+    gate: (rows: string) => `AUC at the gate, on ${rows} newer rows`,
     loopIdle: 'No policy closes the loop yet. A Policy says what happens when a monitor raises an ' +
       'alarm.',
     activity: 'Recent activity',
@@ -110,7 +119,7 @@ export const en = {
     median: 'median',
     p99: 'p99',
     latency: 'Latency of the latest traffic',
-    quiet: 'Nobody has asked it yet.',
+    quiet: 'No traffic since the program started. Ask it here, or from a shell:',
     proven: (rows: string) => `equal on ${rows} rows`,
     mismatches: (n: string) => `${n} mismatches`,
     unproven: 'no proof',
@@ -144,6 +153,10 @@ export const en = {
     monitor: 'Monitor',
     calm: (monitor: string) => `${monitor} sees nothing unusual.`,
     moved: (feature: string, score: string) => `${feature} has moved: ${score}.`,
+    movedFor: (version: number, feature: string, score: string) =>
+      `Under v${version}, ${feature} had moved: ${score}.`,
+    replaced: (before: number, now: number) =>
+      `v${now} has replaced v${before}; its first window is filling.`,
     threshold: (score: string) => `Threshold ${score}`,
     over: 'Windows over time',
     overHelp: 'One column is one window of predictions, the newest at the end. Arrow keys move.',

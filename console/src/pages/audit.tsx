@@ -106,9 +106,9 @@ function Rows({entries, onOpen}: {
               aria-label={t.audit.details(entry.sequence)}>{entry.sequence}</button></td>
             <td><Code>{entry.action}</Code></td>
             <td class="object"><Code title={entry.object}>{entry.object}</Code></td>
-            <td><Code>{entry.actor}</Code></td>
-            <td><Ago at={entry.at} /></td>
-            <td><Hash value={entry.hash} /></td>
+            <td class="who"><Code>{entry.actor}</Code></td>
+            <td class="when"><Ago at={entry.at} /></td>
+            <td class="hash"><Hash value={entry.hash} /></td>
           </tr>
         ))}</tbody>
       </table>

@@ -8,7 +8,7 @@ import {formatClock, formatFixed, formatMs, formatShort} from '../format';
 import {useWords} from '../i18n';
 import type {KeyField} from '../key_fields';
 import {Chart, type MakeOptions} from '../parts/chart';
-import {Chip, Code, DataTable, Figure, useAgo} from '../parts/parts';
+import {Chip, Code, Command, DataTable, Figure, useAgo} from '../parts/parts';
 import {TryIt} from './try_it';
 
 const kSpark: MakeOptions = (colours) => ({
@@ -38,12 +38,22 @@ function fade(colour: string): string {
   return colour.replace(/^rgb\((.*)\)$/, 'rgba($1, 0.16)');
 }
 
-function Latency({points}: {points: LatencyPoint[]}) {
+function Latency({points, command}: {points: LatencyPoint[]; command: string}) {
   const {t, lang} = useWords();
   const data = useMemo<uPlot.AlignedData>(() => [
     points.map((p) => p.t / 1000), points.map((p) => p.p50_ms), points.map((p) => p.p99_ms),
   ], [points]);
-  if (points.length < 2) return <p class="calm">{t.models.quiet}</p>;
+  if (points.length < 2) {
+    return (
+      <div class="calm quiet-channel">
+        <svg viewBox="0 0 400 90" preserveAspectRatio="none" aria-hidden="true">
+          <path d="M0 60H400" />
+        </svg>
+        <p>{t.models.quiet}</p>
+        <Command>{command}</Command>
+      </div>
+    );
+  }
   const last = points[points.length - 1]!;
   const label = `${t.models.latency}: ${t.models.median} ${formatMs(last.p50_ms)}, ` +
     `${t.models.p99} ${formatMs(last.p99_ms)}`;
@@ -62,6 +72,11 @@ function Latency({points}: {points: LatencyPoint[]}) {
   );
 }
 
+function askCommand(deployment: Deployment, fields: KeyField[]): string {
+  const keys = fields.map((f) => `${f.name}=${f.type === 'int64' ? '7' : 'VALUE'}`).join(' ');
+  return `falaj predict ${deployment.name} ${keys || 'KEY=VALUE'} -p ${deployment.project}`;
+}
+
 function Since({at}: {at: string | null}) {
   const {t} = useWords();
   return <>{t.models.since(useAgo(at))}</>;
@@ -76,8 +91,8 @@ export function DeploymentCard({deployment, points, fields}: {
   const figures: [string, string][] = [
     [t.models.requests, formatShort(deployment.requests)],
     [t.models.errors, formatShort(deployment.errors)],
-    [t.models.median, formatMs(deployment.p50_ms)],
-    [t.models.p99, formatMs(deployment.p99_ms)],
+    [t.models.median, deployment.requests > 0 ? formatMs(deployment.p50_ms) : '–'],
+    [t.models.p99, deployment.requests > 0 ? formatMs(deployment.p99_ms) : '–'],
   ];
   return (
     <article class="panel deployment" data-deployment={deployment.name}>
@@ -98,7 +113,7 @@ export function DeploymentCard({deployment, points, fields}: {
             {figures.map(([name, value]) =>
               <div key={name}><dt>{name}</dt><dd dir="ltr">{value}</dd></div>)}
           </dl>
-          <Latency points={points} />
+          <Latency points={points} command={askCommand(deployment, fields)} />
         </div>
         <TryIt deployment={deployment} fields={fields} />
       </div>

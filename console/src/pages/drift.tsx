@@ -3,8 +3,8 @@
 import {useState} from 'preact/hooks';
 
 import {api} from '../api/client';
-import type {DriftWindow, Monitor} from '../api/types';
-import {formatCount, formatFixed} from '../format';
+import type {DriftWindow, FeatureDrift, Monitor, PolicyStatus} from '../api/types';
+import {formatCount, formatFixed, shortenNumbers} from '../format';
 import {useWords} from '../i18n';
 import {Ago, Chip, Code, DataTable, Empty, Failure, Figure, Loading} from '../parts/parts';
 import {useResource} from '../resource';
@@ -19,9 +19,10 @@ function Scale({monitor}: {monitor: Monitor}) {
   return (
     <span class="scale">
       {t.drift.scaleCalm}
-      {[0, 1, 2, 3, 4].map((level) => <i key={level} class={`level-${level}`} aria-hidden="true" />)}
+      {[0, 1, 2].map((level) => <i key={level} class={`level-${level}`} aria-hidden="true" />)}
+      <b>{t.drift.threshold('')}<Code>{monitor.threshold}</Code></b>
+      {[3, 4].map((level) => <i key={level} class={`level-${level}`} aria-hidden="true" />)}
       {t.drift.scaleFar}
-      <Chip tone="plain">{t.drift.threshold('')}<Code>{monitor.threshold}</Code></Chip>
     </span>
   );
 }
@@ -53,9 +54,10 @@ function Histograms({project, monitor, selected}: {
     (signal) => api.histograms(project, monitor.name, selected.window, signal));
   if (error) return <Failure error={error} />;
   if (!data) return <Loading />;
-  // The verdict of the window, worst first, beside the counts that it was reached on.
-  const ordered = [...data.window.drift.features]
-    .sort((a, b) => scoreOf(monitor, b) - scoreOf(monitor, a));
+  // The chosen feature, then the others, worst first, each with the window's verdict on it.
+  const rank = (drift: FeatureDrift) =>
+    drift.feature === selected.feature ? Infinity : scoreOf(monitor, drift);
+  const ordered = [...data.window.drift.features].sort((a, b) => rank(b) - rank(a));
   return (
     <>
       <p class="window-facts">
@@ -78,7 +80,34 @@ function Histograms({project, monitor, selected}: {
   );
 }
 
-function MonitorView({project, monitor}: {project: string; monitor: Monitor}) {
+// What the newest window says, about the version that answered it. When another version serves
+// since, the window is history and the next one will judge the new one.
+function Verdict({monitor, newest, serving, policy}: {
+  monitor: Monitor; newest: DriftWindow; serving: number; policy: PolicyStatus | undefined;
+}) {
+  const {t} = useWords();
+  const moved = newest.drift.drifted > 0;
+  const past = serving > 0 && serving !== newest.version;
+  const text = moved ?
+    t.drift.moved(newest.drift.worst_feature, formatFixed(newest.drift.worst, 3)) :
+    t.drift.calm(monitor.name);
+  const now = policy?.current?.action.reason ?? '';
+  return (
+    <div class={`verdict ${past ? 'past' : moved ? 'clay' : 'calm'}`} aria-live="polite">
+      <p>{past ? t.drift.replaced(newest.version, serving) : text}</p>
+      <ul class="plain">
+        {past && <li>{moved ? t.drift.movedFor(newest.version, newest.drift.worst_feature,
+          formatFixed(newest.drift.worst, 3)) : text}</li>}
+        {now !== '' && <li data-testid="loop-now"><Code>{policy?.policy}</Code>{' '}
+          <span dir="auto">{shortenNumbers(now)}</span></li>}
+      </ul>
+    </div>
+  );
+}
+
+function MonitorView({project, monitor, serving, policy}: {
+  project: string; monitor: Monitor; serving: number; policy: PolicyStatus | undefined;
+}) {
   const {t} = useWords();
   const [chosen, setChosen] = useState<Cell>();
   const newest = monitor.windows[0];
@@ -88,13 +117,9 @@ function MonitorView({project, monitor}: {project: string; monitor: Monitor}) {
   const windows = monitor.windows.slice(0, kColumnsMax).reverse();
   const known = chosen && windows.some((w) => w.id === chosen.window) ? chosen : undefined;
   const selected = known ?? {feature: newest.drift.worst_feature, window: newest.id};
-  const verdict = newest.drift.drifted > 0 ?
-    t.drift.moved(newest.drift.worst_feature, formatFixed(newest.drift.worst, 3)) :
-    t.drift.calm(monitor.name);
   return (
     <>
-      <p class={`verdict ${newest.drift.drifted > 0 ? 'clay' : 'calm'}`} aria-live="polite">
-        {verdict}</p>
+      <Verdict monitor={monitor} newest={newest} serving={serving} policy={policy} />
       <section class="panel">
         <Figure title={<h2>{t.drift.over}</h2>} note={<Scale monitor={monitor} />}
           chart={<>
@@ -112,12 +137,19 @@ function MonitorView({project, monitor}: {project: string; monitor: Monitor}) {
   );
 }
 
-export function Drift({project, revision}: PageProps) {
+export function Drift({project, overview, revision}: PageProps) {
   const {t} = useWords();
   const [name, setName] = useState('');
   const {data, error} = useResource(`monitors ${project}`, revision,
     (signal) => api.monitors(project, signal));
+  const declared = useResource(`policies ${project}`, revision, async (signal) => {
+    const [objects, states] = await Promise.all(
+      [api.objects(project, 'Policy', signal), api.policies(project, signal)]);
+    return {objects, states};
+  }).data;
   const monitor = data?.find((m) => m.name === name) ?? data?.[0];
+  const watching = declared?.objects.find((o) => o.spec['monitor'] === monitor?.name);
+  const policy = declared?.states.find((p) => p.policy === watching?.metadata.name);
   return (
     <main id="content" tabIndex={-1} class="page">
       <div class="head"><h1>{t.drift.title}</h1><p class="lead">{t.drift.lead}</p></div>
@@ -130,7 +162,8 @@ export function Drift({project, revision}: PageProps) {
       )}
       {error ? <Failure error={error} /> : !data ? <Loading /> : !monitor ?
         <Empty text={t.empty.monitors} command="falaj demo" /> :
-        <MonitorView key={monitor.name} project={project} monitor={monitor} />}
+        <MonitorView key={monitor.name} project={project} monitor={monitor} policy={policy}
+          serving={overview?.deployments.find((d) => d.name === monitor.deployment)?.version ?? 0} />}
     </main>
   );
 }

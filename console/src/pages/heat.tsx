@@ -1,6 +1,6 @@
 // Drift over time: one row per feature, one column per window. A grid that the arrow keys walk.
 
-import {useRef} from 'preact/hooks';
+import {useEffect, useRef} from 'preact/hooks';
 
 import type {DriftWindow, Monitor} from '../api/types';
 import {driftLevel} from '../drift_scale';
@@ -37,6 +37,20 @@ function moveOf(key: string, mirrored: boolean): [number, number] | undefined {
   }
 }
 
+// Runs of windows that one version answered, oldest first.
+function byVersion(windows: DriftWindow[]): {version: number; count: number}[] {
+  const runs: {version: number; count: number}[] = [];
+  for (const {version} of windows) {
+    const last = runs[runs.length - 1];
+    if (last?.version === version) last.count++;
+    else runs.push({version, count: 1});
+  }
+  return runs;
+}
+
+// More columns than these leave no room for figures.
+const kFiguresMax = 14;
+
 function clamp(value: number, last: number): number {
   return Math.min(last, Math.max(0, value));
 }
@@ -46,8 +60,14 @@ export function Heat({monitor, windows, selected, onSelect}: {
 }) {
   const {t, lang} = useWords();
   const grid = useRef<HTMLTableElement>(null);
+  // On a narrow screen the newest window is what one came for.
+  useEffect(() => {
+    const box = grid.current?.parentElement;
+    if (box) box.scrollLeft = lang === 'ar' ? -box.scrollWidth : box.scrollWidth;
+  }, [lang]);
   const features = featuresByDrift(monitor);
   const row = Math.max(0, features.indexOf(selected.feature));
+  const figures = windows.length <= kFiguresMax;
   const column = Math.max(0, windows.findIndex((w) => w.id === selected.window));
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -64,9 +84,14 @@ export function Heat({monitor, windows, selected, onSelect}: {
 
   return (
     <div class="scroll">
-      <table class="heat" role="grid" ref={grid} onKeyDown={onKeyDown} aria-label={t.drift.over}
-        style={{maxInlineSize: `${14 + windows.length * 3.6}rem`}}>
-        <thead><tr role="row">
+      <table class={`heat ${figures ? 'figures-in' : ''}`} role="grid" ref={grid}
+        onKeyDown={onKeyDown} aria-label={t.drift.over}
+        style={{maxInlineSize: `${14 + windows.length * 7}rem`}}>
+        <thead><tr role="row" class="answered">
+          <td />
+          {byVersion(windows).map(({version, count}, i) => (
+            <th key={i} scope="colgroup" colSpan={count}><span>{t.drift.model(version)}</span></th>))}
+        </tr><tr role="row">
           <td />
           {windows.map((w) => (
             <th key={w.id} scope="col" class={`${w.alarm ? 'alarm' : ''} ${w.id === selected.window ? 'here' : ''}`}
@@ -86,7 +111,8 @@ export function Heat({monitor, windows, selected, onSelect}: {
                   class={`level-${driftLevel(score, monitor.threshold)} ${here ? 'here' : ''}`}
                   tabIndex={exact ? 0 : -1} aria-selected={exact}
                   aria-label={t.drift.cell(feature, w.id, text)} title={text}
-                  onClick={() => onSelect({feature, window: w.id})} />
+                  onClick={() => onSelect({feature, window: w.id})}>
+                  {figures && <span dir="ltr">{formatFixed(score, 2)}</span>}</td>
               );
             })}
           </tr>

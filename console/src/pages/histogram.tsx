@@ -4,7 +4,7 @@ import {useMemo} from 'preact/hooks';
 import type uPlot from 'uplot';
 
 import type {FeatureDrift, FeatureHistogram} from '../api/types';
-import {binLabels, formatCount, formatFixed, formatPercent, formatValue, shares} from '../format';
+import {binLabels, edgeLabel, formatCount, formatFixed, shares} from '../format';
 import {useWords} from '../i18n';
 import {Chart, type MakeOptions} from '../parts/chart';
 import type {Colours} from '../parts/colours';
@@ -40,17 +40,30 @@ function edgeTicks(edges: number[], missing: string) {
   const last = edges.length;  // The open bin at the top end; one more is for missing values.
   return (_plot: uPlot, splits: number[]) => splits.map((i) => {
     if (!Number.isInteger(i) || i < 0 || i > last + 1) return '';
-    if (i === last + 1) return missing;
-    return i === last ? `> ${formatValue(edges[last - 1] ?? 0)}` : `≤ ${formatValue(edges[i] ?? 0)}`;
+    return i === last + 1 ? missing : edgeLabel(edges, i);
   });
 }
 
-function optionsFor(histogram: FeatureHistogram, drifted: boolean, missing: string): MakeOptions {
+function percentTicks(_plot: uPlot, splits: number[]): string[] {
+  const whole = splits.every((share) => Math.abs(share * 100 - Math.round(share * 100)) < 1e-6);
+  return splits.map((share) => `${(share * 100).toFixed(whole ? 0 : 1)}%`);
+}
+
+// Where the axis is labelled: both ends and as many between as fit.
+function labelled(bins: number, steps: number): number[] {
+  const last = bins - 2;
+  const count = Math.max(1, Math.min(steps, last));
+  return Array.from({length: count + 1}, (_, i) => Math.round(i * last / count));
+}
+
+function optionsFor(
+  histogram: FeatureHistogram, drifted: boolean, steps: number, missing: string,
+): MakeOptions {
   const bins = histogram.reference.length;
   return (colours) => ({
     legend: {show: false},
     cursor: {show: false},
-    padding: [8, 8, 0, 0],
+    padding: [8, 22, 0, 0],
     scales: {
       x: {time: false, range: () => [-0.6, bins - 0.4]},
       y: {range: (_plot, _min, max) => [0, Math.max(max * 1.1, 0.01)]},
@@ -58,12 +71,12 @@ function optionsFor(histogram: FeatureHistogram, drifted: boolean, missing: stri
     axes: [
       {
         stroke: colours.muted, grid: {show: false}, ticks: {show: false}, size: 26,
-        splits: () => [0, Math.floor((bins - 2) / 2), bins - 2],
+        splits: () => labelled(bins, steps),
         values: edgeTicks(histogram.edges, missing),
       },
       {
         stroke: colours.muted, grid: {stroke: colours.line, width: 1}, ticks: {show: false},
-        size: 44, space: 30, values: (_plot, splits) => splits.map((v) => formatPercent(v)),
+        size: 44, space: 30, values: percentTicks,
       },
     ],
     series: [{}, {paths: () => null, points: {show: false}}, {paths: () => null, points: {show: false}}],
@@ -80,6 +93,7 @@ export function Histogram({histogram, drift, score, chosen}: {
   const data = useMemo<uPlot.AlignedData>(() =>
     [reference.map((_, i) => i), shares(reference), shares(current)], [histogram]);
   const labels = binLabels(edges, t.drift.missing);
+  const steps = chosen && innerWidth > 700 ? 9 : 2;
   const verdict = drifted ? t.drift.drifted : t.drift.within;
   return (
     <div class={`histogram ${chosen ? 'chosen' : ''}`} data-feature={feature}>
@@ -87,9 +101,9 @@ export function Histogram({histogram, drift, score, chosen}: {
         title={<Code>{feature}</Code>}
         note={<Chip tone={drifted ? 'clay' : 'water'}>
           <Code>{formatFixed(score, 3)}</Code>{drifted ? ` ${verdict}` : ''}</Chip>}
-        chart={<Chart label={`${feature}: ${formatFixed(score, 3)}, ${verdict}`} height={168}
-          data={data} options={optionsFor(histogram, drifted, t.drift.missing)}
-          optionsKey={`${feature} ${edges.length} ${drifted} ${t.drift.missing}`} />}
+        chart={<Chart label={`${feature}: ${formatFixed(score, 3)}, ${verdict}`} height={chosen ? 240 : 168}
+          data={data} options={optionsFor(histogram, drifted, steps, t.drift.missing)}
+          optionsKey={`${feature} ${edges.length} ${drifted} ${steps} ${t.drift.missing}`} />}
         table={() => <DataTable caption={feature} rows={labels.map((label, i) => ({label, i}))}
           rowKey={(r) => r.label} columns={[
             {head: t.columns.bin, cell: (r) => <Code>{r.label}</Code>},

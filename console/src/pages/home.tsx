@@ -3,8 +3,8 @@
 import type {ComponentChildren} from 'preact';
 
 import {api} from '../api/client';
-import type {AuditEntry, Overview, PolicyStatus} from '../api/types';
-import {formatCount, formatFixed, formatPercent, shortHash} from '../format';
+import type {AuditEntry, Overview, PolicySnapshot, PolicyStatus} from '../api/types';
+import {formatCount, formatFixed, formatPercent, shortHash, shortenNumbers} from '../format';
 import {useWords} from '../i18n';
 import {Ago, Chip, Code, Command, DataTable, Empty, Failure, Hash, Loading, Progress}
   from '../parts/parts';
@@ -129,10 +129,16 @@ function StationContents({project, show, revision}: {
   );
 }
 
-function UnderWay({overview}: {overview: Overview}) {
+function UnderWay({overview, project, revision}: {
+  overview: Overview; project: string; revision: number;
+}) {
   const {t} = useWords();
+  const jobs = useResource(`jobs ${project}`, revision,
+    (signal) => api.objects(project, 'TrainJob', signal)).data;
   if (overview.running.length === 0) {
-    return <div class="calm"><p>{t.home.idle}</p><Command>falaj train JOB</Command></div>;
+    const job = jobs?.[0]?.metadata.name ?? 'JOB';
+    return <div class="calm"><p>{t.home.idle}</p>
+      <Command>{`falaj train ${job} -p ${project}`}</Command></div>;
   }
   return (
     <ul class="plain running">
@@ -149,21 +155,63 @@ function UnderWay({overview}: {overview: Overview}) {
 
 const kPhases = ['watching', 'training', 'evaluating'];
 
-// `said` is the reason that already stands under the headline.
-function Loop({policies, said}: {policies: PolicyStatus[]; said: string}) {
+// The two versions that met at the gate, as two bars of one scale.
+function Gate({snapshot}: {snapshot: PolicySnapshot}) {
+  const {t} = useWords();
+  const sides: [number, number, string][] = [
+    [snapshot.champion_version, snapshot.champion_auc, 'before'],
+    [snapshot.candidate_version, snapshot.candidate_auc, 'after'],
+  ];
+  return (
+    <div class="gate">
+      <p class="calm">{t.home.gate(formatCount(snapshot.gate_rows))}</p>
+      {sides.map(([version, auc, side]) => (
+        <div key={side} class={side}>
+          <Code>v{version}</Code>
+          <meter min={0} max={1} value={auc} aria-label={`v${version} AUC`} />
+          <strong dir="ltr">{formatFixed(auc, 3)}</strong>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function LoopState({policy}: {policy: PolicyStatus}) {
+  const {t} = useWords();
+  const {current, last_action: last, snapshot} = policy;
+  const decided = last.kind !== 'none';
+  return (
+    <>
+      <ol class="phases">
+        {kPhases.map((phase) => (
+          <li key={phase} aria-current={phase === policy.phase ? 'step' : undefined}>
+            {t.home.loopPhase[phase]}</li>))}
+      </ol>
+      <dl class="loop-facts">
+        {current && current.action.reason !== '' && (
+          <div data-testid="loop-now"><dt>{t.home.loopWaits}</dt>
+            <dd dir="auto">{shortenNumbers(current.action.reason)}</dd></div>)}
+        {decided && (
+          <div><dt>{t.home.loopDid}</dt>
+            <dd><Chip tone={last.kind === 'keep' ? 'sand' : 'water'}>
+              {t.home.loopAction[last.kind] ?? last.kind}</Chip>
+            {!snapshot?.evaluated && <p dir="auto">{shortenNumbers(last.reason)}</p>}
+            </dd></div>)}
+      </dl>
+      {decided && snapshot?.evaluated && <Gate snapshot={snapshot} />}
+    </>
+  );
+}
+
+function Loop({policies}: {policies: PolicyStatus[]}) {
   const {t} = useWords();
   if (policies.length === 0) return <p class="calm">{t.home.loopIdle}</p>;
   return (
     <ul class="plain">
       {policies.map((policy) => (
         <li key={policy.policy} class="policy">
-          <Code>{policy.policy}</Code>
-          <ol class="phases">
-            {kPhases.map((phase) => (
-              <li key={phase} aria-current={phase === policy.phase ? 'step' : undefined}>
-                {t.home.loopPhase[phase]}</li>))}
-          </ol>
-          {policy.last_action.reason !== said && <p dir="auto">{policy.last_action.reason}</p>}
+          {policies.length > 1 && <Code>{policy.policy}</Code>}
+          <LoopState policy={policy} />
         </li>
       ))}
     </ul>
@@ -216,7 +264,7 @@ export function Home({project, show, overview, revision}: PageProps) {
   const {t} = useWords();
   const policies = useResource(`policies ${project}`, revision,
     (signal) => api.policies(project, signal)).data ?? [];
-  const activity = useResource('activity', revision, (signal) => api.audit({limit: 9}, signal));
+  const activity = useResource('activity', revision, (signal) => api.audit({limit: 11}, signal));
   const monitors = useResource(`monitors ${project}`, revision,
     (signal) => api.monitors(project, signal)).data ?? [];
   if (!overview) return <main id="content" tabIndex={-1} class="page"><Loading /></main>;
@@ -224,6 +272,10 @@ export function Home({project, show, overview, revision}: PageProps) {
     .find((w) => w.drift.drifted > 0)?.drift.worst_feature ?? '';
   const headline = headlineOf(overview, policies, drifted, t);
   const busy = policies.find((p) => p.phase !== 'watching');
+  const running = overview.running.length > 0;
+  // What moves stands first; at rest it only says how to begin.
+  const underWay = <Panel title={t.home.now}>
+    <UnderWay overview={overview} project={project} revision={revision} /></Panel>;
   const looped = policies.some((p) => p.last_action.kind !== 'none');
   return (
     <main id="content" tabIndex={-1}>
@@ -240,9 +292,11 @@ export function Home({project, show, overview, revision}: PageProps) {
         <Ledger overview={overview} project={project} />
         <div class="two">
           <div>
-            <Panel title={t.home.now}><UnderWay overview={overview} /></Panel>
-            <Panel title={t.home.loopTitle}>
-              <Loop policies={policies} said={headline.reason} /></Panel>
+            {running && underWay}
+            <Panel title={t.home.loopTitle}
+              aside={policies.length === 1 && <Code>{policies[0]?.policy}</Code>}>
+              <Loop policies={policies} /></Panel>
+            {!running && underWay}
           </div>
           <Panel title={t.home.activity}
             aside={<a class="quiet" href={hrefOf({page: 'audit', project})}>

@@ -2,7 +2,7 @@
 
 import {api} from '../api/client';
 import type {AuditEntry, Model, ModelVersion} from '../api/types';
-import {formatCount, formatFixed} from '../format';
+import {formatCount, formatFixed, shortenNumbers} from '../format';
 import {useWords} from '../i18n';
 import {keyFields} from '../key_fields';
 import {Ago, Chip, Code, Empty, Failure, Loading} from '../parts/parts';
@@ -78,10 +78,19 @@ function ModelCard({model}: {model: Model}) {
   );
 }
 
-function reasonOf(entry: AuditEntry): string {
-  const detail = entry.detail as {reason?: unknown; action?: {reason?: unknown}} | null;
+// What an entry says for itself: a reason in words, a moved alias, or the metrics of a new version.
+function sayingOf(entry: AuditEntry): string {
+  const detail = entry.detail as {
+    reason?: unknown; action?: {reason?: unknown}; alias?: unknown; before?: unknown;
+    version?: unknown; metrics?: {[name: string]: number};
+  } | null;
   const reason = detail?.action?.reason ?? detail?.reason;
-  return typeof reason === 'string' ? reason : '';
+  if (typeof reason === 'string') return shortenNumbers(reason);
+  if (typeof detail?.alias === 'string') {
+    return `${detail.alias}: ${detail.before ? `v${detail.before} → ` : ''}v${detail.version}`;
+  }
+  return Object.entries(detail?.metrics ?? {})
+    .map(([name, value]) => `${name} ${formatFixed(value, 4)}`).join(', ');
 }
 
 function History({revision}: {revision: number}) {
@@ -100,7 +109,7 @@ function History({revision}: {revision: number}) {
           <li key={entry.sequence} class={entry.action.startsWith('loop.') ? 'deep' : ''}>
             <div><Code>{entry.action}</Code> <Code>{entry.object}</Code>
               <span class="when"><Ago at={entry.at} /></span></div>
-            {reasonOf(entry) !== '' && <p dir="auto">{reasonOf(entry)}</p>}
+            {sayingOf(entry) !== '' && <p dir="auto">{sayingOf(entry)}</p>}
           </li>
         ))}
       </ol>

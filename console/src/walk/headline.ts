@@ -1,13 +1,25 @@
 // The one sentence at the top: the most important thing that is true now. Pure.
 
 import type {Overview, PolicyStatus} from '../api/types';
-import {formatPercent} from '../format';
+import {formatCount, formatFixed, formatPercent, shortenNumbers} from '../format';
 import type {Strings} from '../i18n/en';
 
 export interface Headline {
   text: string;
-  reason: string;  // The platform's own words, or ''.
+  reason: string;  // Why, or ''.
   tone: 'calm' | 'busy' | 'clay' | 'dry';
+}
+
+// Why a policy did what it last did: the gate in the reader's language, anything else in the
+// platform's own words.
+export function reasonOf(policy: PolicyStatus, t: Strings): string {
+  const {last_action: action, snapshot} = policy;
+  if (action.kind === 'promote' && snapshot?.evaluated) {
+    return t.home.gatePassed(formatCount(snapshot.gate_rows),
+      snapshot.candidate_version, formatFixed(snapshot.candidate_auc, 3),
+      snapshot.champion_version, formatFixed(snapshot.champion_auc, 3));
+  }
+  return shortenNumbers(action.reason);
 }
 
 export function headlineOf(
@@ -15,7 +27,7 @@ export function headlineOf(
 ): Headline {
   const {counts} = overview;
   const acted = policies.find((p) => p.last_action.kind !== 'none' && p.last_action.reason !== '');
-  const reason = acted?.last_action.reason ?? '';
+  const reason = acted ? reasonOf(acted, t) : '';
   const running = overview.running[0];
   const failed = overview.deployments.find((d) => d.state === 'failed');
   const serving = overview.deployments.find((d) => d.version > 0);

@@ -29,8 +29,10 @@ function noteOf(id: StationId, overview: Overview, t: Strings): string {
     case 'models': return counts.model_versions > 0 ?
       t.home.versions(counts.model_versions, formatShort(counts.model_versions)) : '';
     case 'deployments': {
-      const busy = overview.deployments.find((d) => d.requests > 0);
-      return busy ? t.home.p50(formatMs(busy.p50_ms)) : '';
+      const serving = overview.deployments.find((d) => d.version > 0);
+      if (!serving) return '';
+      const name = t.models.serves(serving.model, serving.version);
+      return serving.requests > 0 ? t.home.answersIn(name, formatMs(serving.p50_ms)) : name;
     }
     case 'alarms':
       if (counts.alarms === 0) return '';

@@ -87,6 +87,9 @@ export function Walk({overview, project, shown, loopNote, loopFlows}: WalkProps)
     <div ref={box} class={`walk ${layout.shape}`}>
       {width > 0 && (
         <svg width={width} height={layout.height} role="group" aria-label={t.home.picture}>
+          <defs><radialGradient id="basin-depth">
+            <stop class="basin-bed" offset="0.45" /><stop class="basin-shore" offset="1" />
+          </radialGradient></defs>
           <g aria-hidden="true" class={wet ? 'wet' : 'dry'}>
             <path class="channel-bank" d={layout.channel} />
             <path class="channel-water" d={layout.channel} />

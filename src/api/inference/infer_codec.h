@@ -25,13 +25,13 @@ struct RequestedOutput {
 struct InferRequest {
   std::optional<std::string> id;  // Echoed only when it was given.
   std::vector<serving::Tensor> inputs;
-  std::vector<RequestedOutput> outputs;           // Empty: all of them…
-  Encoding outputs_default = Encoding::kJson;     // …in this form.
+  std::vector<RequestedOutput> outputs;        // Empty: all of them…
+  Encoding outputs_default = Encoding::kJson;  // …in this form.
 };
 
-// Reads a body whose first `json_bytes` are JSON and whose rest are the binary tensors, in the order
-// of the inputs that announce a size. Without the header, all of it is JSON.
-// kInvalidArgument says which input or member is wrong, FJ-1001 that it is no JSON.
+// Reads a body whose first `json_bytes` are JSON and whose rest are the binary tensors, in the
+// order of the inputs that announce a size. Without the header, all of it is JSON. kInvalidArgument
+// says which input or member is wrong, FJ-1001 that it is no JSON.
 //
 // Data may be flat or nested (to 100 levels). BOOL takes true and false, integers take integers in
 // range, floats take numbers and null for a missing value (NaN). FP16 and BF16 come as binary only;

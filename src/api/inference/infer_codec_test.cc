@@ -39,11 +39,11 @@ std::string refusal(const std::string& body, std::optional<std::size_t> json_byt
 }
 
 TEST(ParseInfer, reads_a_flat_tensor) {
-  const auto request = parse_infer(
-      R"({"id":"42","model_name":"ignored","inputs":[)"
-      R"({"name":"x","shape":[2,2],"datatype":"FP32","data":[1,2.5,-3,1e3]}],)"
-      R"("outputs":[{"name":"y"},{"name":"z","parameters":{"binary_data":true}}]})",
-      std::nullopt);
+  const auto request =
+      parse_infer(R"({"id":"42","model_name":"ignored","inputs":[)"
+                  R"({"name":"x","shape":[2,2],"datatype":"FP32","data":[1,2.5,-3,1e3]}],)"
+                  R"("outputs":[{"name":"y"},{"name":"z","parameters":{"binary_data":true}}]})",
+                  std::nullopt);
   ASSERT_TRUE(request.ok()) << request.error().message;
   EXPECT_EQ(request->id, "42");
   ASSERT_EQ(request->inputs.size(), 1U);
@@ -67,8 +67,8 @@ TEST(ParseInfer, reads_members_in_any_order_and_nested_data) {
 
 TEST(ParseInfer, reads_every_datatype_at_its_bounds) {
   const auto one = [](const std::string& type, const std::string& data) {
-    return parse_infer(
-        with_input(R"("shape":[2],"datatype":")" + type + R"(","data":)" + data), std::nullopt);
+    return parse_infer(with_input(R"("shape":[2],"datatype":")" + type + R"(","data":)" + data),
+                       std::nullopt);
   };
   EXPECT_EQ(values<std::uint8_t>(one("BOOL", "[true,false]")->inputs[0]),
             (std::vector<std::uint8_t>{1, 0}));
@@ -76,27 +76,27 @@ TEST(ParseInfer, reads_every_datatype_at_its_bounds) {
             (std::vector<std::int8_t>{-128, 127}));
   EXPECT_EQ(values<std::uint8_t>(one("UINT8", "[0,255]")->inputs[0]),
             (std::vector<std::uint8_t>{0, 255}));
-  EXPECT_EQ(values<std::int64_t>(
-                one("INT64", "[-9223372036854775808,9223372036854775807]")->inputs[0]),
-            (std::vector<std::int64_t>{INT64_MIN, INT64_MAX}));
+  EXPECT_EQ(
+      values<std::int64_t>(one("INT64", "[-9223372036854775808,9223372036854775807]")->inputs[0]),
+      (std::vector<std::int64_t>{INT64_MIN, INT64_MAX}));
   EXPECT_EQ(values<std::uint64_t>(one("UINT64", "[0,18446744073709551615]")->inputs[0]),
             (std::vector<std::uint64_t>{0, UINT64_MAX}));
   EXPECT_EQ(values<double>(one("FP64", "[1e308,-2]")->inputs[0]), (std::vector<double>{1e308, -2}));
   EXPECT_TRUE(std::isnan(values<float>(one("FP32", "[null,1]")->inputs[0])[0]));
-  for (const auto& [type, data] : std::vector<std::pair<std::string, std::string>>{
-           {"INT8", "[1,128]"},
-           {"UINT8", "[-1,0]"},
-           {"UINT64", "[-1,0]"},
-           {"INT32", "[1.5,0]"},
-           {"INT32", "[1.0,0]"},
-           {"INT32", "[null,0]"},
-           {"INT64", "[9223372036854775808,0]"},
-           {"FP32", "[1e300,0]"},
-           {"FP32", "[true,0]"},
-           {"FP32", "[\"1\",0]"},
-           {"FP32", "[{},0]"},
-           {"BOOL", "[1,0]"},
-           {"BOOL", "[null,true]"}}) {
+  for (const auto& [type, data] :
+       std::vector<std::pair<std::string, std::string>>{{"INT8", "[1,128]"},
+                                                        {"UINT8", "[-1,0]"},
+                                                        {"UINT64", "[-1,0]"},
+                                                        {"INT32", "[1.5,0]"},
+                                                        {"INT32", "[1.0,0]"},
+                                                        {"INT32", "[null,0]"},
+                                                        {"INT64", "[9223372036854775808,0]"},
+                                                        {"FP32", "[1e300,0]"},
+                                                        {"FP32", "[true,0]"},
+                                                        {"FP32", "[\"1\",0]"},
+                                                        {"FP32", "[{},0]"},
+                                                        {"BOOL", "[1,0]"},
+                                                        {"BOOL", "[null,true]"}}) {
     const auto answer = one(type, data);
     EXPECT_FALSE(answer.ok()) << type << " " << data;
   }
@@ -139,8 +139,7 @@ TEST(ParseInfer, counts_elements_against_the_shape) {
   EXPECT_EQ(count("[2]", "[1,2]"), "accepted");
   EXPECT_EQ(count("[]", "[1]"), "accepted");
   EXPECT_EQ(count("[0,4]", "[]"), "accepted");
-  EXPECT_NE(count("[3]", "[1,2]").find("has 2 elements, its shape [3] needs 3"),
-            std::string::npos);
+  EXPECT_NE(count("[3]", "[1,2]").find("has 2 elements, its shape [3] needs 3"), std::string::npos);
   EXPECT_NE(count("[1]", "[1,2]"), "accepted");
   EXPECT_NE(count("[-1]", "[1]"), "accepted");
   EXPECT_NE(count("[1.5]", "[1]"), "accepted");
@@ -160,7 +159,8 @@ TEST(ParseInfer, bounds_nesting_and_numbers_of_tensors) {
   EXPECT_NE(nested(100'000), "accepted");
   std::string many = R"({"inputs":[)";
   for (int i = 0; i < 1025; ++i) {
-    many += std::string(i > 0 ? "," : "") + R"({"name":"x","shape":[0],"datatype":"FP32","data":[]})";
+    many +=
+        std::string(i > 0 ? "," : "") + R"({"name":"x","shape":[0],"datatype":"FP32","data":[]})";
   }
   EXPECT_NE(refusal(many + "]}").find("over 1024"), std::string::npos);
 }
@@ -183,7 +183,8 @@ TEST(ParseInfer, refuses_malformed_text) {
 
 TEST(ParseInfer, takes_binary_tensors_in_order) {
   const std::string json =
-      R"({"inputs":[{"name":"a","shape":[2],"datatype":"FP32","parameters":{"binary_data_size":8}},)"
+      R"({"inputs":[)"
+      R"({"name":"a","shape":[2],"datatype":"FP32","parameters":{"binary_data_size":8}},)"
       R"({"name":"b","shape":[1],"datatype":"INT64","data":[7]},)"
       R"({"name":"c","shape":[0],"datatype":"FP32","parameters":{"binary_data_size":0}},)"
       R"({"name":"d","shape":[1],"datatype":"FP16","parameters":{"binary_data_size":2}}]})";
@@ -207,12 +208,12 @@ TEST(ParseInfer, takes_binary_tensors_in_order) {
 }
 
 TEST(ParseInfer, checks_the_announced_size_against_the_shape) {
-  const std::string json = with_input(
-      R"("shape":[2],"datatype":"FP32","parameters":{"binary_data_size":4})");
+  const std::string json =
+      with_input(R"("shape":[2],"datatype":"FP32","parameters":{"binary_data_size":4})");
   EXPECT_NE(refusal(json + "1234", json.size()).find("unexpected size for input 'x'"),
             std::string::npos);
-  const std::string negative = with_input(
-      R"("shape":[2],"datatype":"FP32","parameters":{"binary_data_size":-4})");
+  const std::string negative =
+      with_input(R"("shape":[2],"datatype":"FP32","parameters":{"binary_data_size":-4})");
   EXPECT_NE(refusal(negative, negative.size()), "accepted");
 }
 
@@ -311,9 +312,9 @@ TEST(WriteInferReply, is_plain_json_when_every_binary_output_is_empty) {
 
 TEST(WriteInferReply, says_to_use_binary_for_what_json_cannot_carry) {
   InferRequest request;
-  for (const Tensor& tensor : {Tensor{"y", "FP32", {1}, bytes_of<float>({NAN})},
-                               Tensor{"y", "FP64", {1}, bytes_of<double>({-INFINITY})},
-                               Tensor{"y", "FP16", {1}, "ab"}}) {
+  for (const Tensor& tensor :
+       {Tensor{"y", "FP32", {1}, bytes_of<float>({NAN})},
+        Tensor{"y", "FP64", {1}, bytes_of<double>({-INFINITY})}, Tensor{"y", "FP16", {1}, "ab"}}) {
     const auto reply = write_infer_reply({"m", "1", &request, {tensor}});
     ASSERT_FALSE(reply.ok());
     EXPECT_NE(reply.error().message.find("binary_data"), std::string::npos);

@@ -20,7 +20,9 @@ constexpr std::size_t kKeptBytesMax = 1 << 20;  // A parser grown past this is n
 
 Error invalid(std::string text) { return Error(ErrorId::kInvalidArgument, std::move(text)); }
 
-std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 128)) + "'"; }
+std::string in_quotes(std::string_view text) {
+  return "'" + std::string(text.substr(0, 128)) + "'";
+}
 
 // Appends JSON elements to a tensor's bytes. One instance a tensor.
 class Flattener {
@@ -51,8 +53,8 @@ class Flattener {
   }
 
   Error wrong(std::string_view expected) const {
-    return invalid("data of input " + in_quotes(input_) + ": element " + std::to_string(count_ - 1) +
-                   " must be " + std::string(expected) + " for " +
+    return invalid("data of input " + in_quotes(input_) + ": element " +
+                   std::to_string(count_ - 1) + " must be " + std::string(expected) + " for " +
                    std::string(serving::datatype_name(type_)));
   }
 
@@ -196,8 +198,8 @@ Status check_one_source(const std::string& input, const InputMembers& members) {
   if (members.shared_memory && given == " 'shared_memory_region'") {
     return invalid("input " + in_quotes(input) + ": shared memory is not supported, send the data");
   }
-  const int count = (members.data ? 1 : 0) + (members.binary_bytes ? 1 : 0) +
-                    (members.shared_memory ? 1 : 0);
+  const int count =
+      (members.data ? 1 : 0) + (members.binary_bytes ? 1 : 0) + (members.shared_memory ? 1 : 0);
   if (count == 1) return {};
   return invalid("input " + in_quotes(input) + " must have exactly one of 'data', " +
                  "'binary_data_size' and 'shared_memory_region', it has" +
@@ -226,14 +228,15 @@ Status fill_from_json(element data, Datatype type, std::size_t elements, serving
 Status fill_from_binary(std::uint64_t bytes, std::size_t expected, std::string_view& binary,
                         serving::Tensor& tensor) {
   if (bytes != expected) {
-    return invalid("unexpected size for input " + in_quotes(tensor.name) + ": 'binary_data_size' is " +
-                   std::to_string(bytes) + ", its shape " + serving::shape_text(tensor.shape) +
-                   " needs " + std::to_string(expected) + " bytes");
+    return invalid("unexpected size for input " + in_quotes(tensor.name) +
+                   ": 'binary_data_size' is " + std::to_string(bytes) + ", its shape " +
+                   serving::shape_text(tensor.shape) + " needs " + std::to_string(expected) +
+                   " bytes");
   }
   if (bytes > binary.size()) {
     return invalid("unexpected size for input " + in_quotes(tensor.name) + ": it announces " +
-                   std::to_string(bytes) + " bytes, the body has " +
-                   std::to_string(binary.size()) + " left");
+                   std::to_string(bytes) + " bytes, the body has " + std::to_string(binary.size()) +
+                   " left");
   }
   tensor.bytes.assign(binary.substr(0, expected));
   binary.remove_prefix(expected);
@@ -260,7 +263,8 @@ Result<serving::Tensor> read_input(element value, std::string_view& binary) {
   }
   if (tensor.name.empty()) return invalid("an input has no 'name'");
   if (!shaped) return invalid("input " + in_quotes(tensor.name) + " has no 'shape'");
-  if (tensor.datatype.empty()) return invalid("input " + in_quotes(tensor.name) + " has no 'datatype'");
+  if (tensor.datatype.empty())
+    return invalid("input " + in_quotes(tensor.name) + " has no 'datatype'");
   FALAJ_TRY(check_one_source(tensor.name, members));
 
   const Datatype type = FALAJ_TRY(serving::parse_datatype(tensor.datatype));
@@ -365,8 +369,7 @@ Result<InferRequest> read_request(const simdjson::dom::object& object, std::stri
     // After the parameters, wherever those stood: they hold the default.
     for (const element output : *outputs) {
       const ParsedOutput parsed = FALAJ_TRY(read_output(output));
-      request.outputs.push_back(
-          {parsed.name, parsed.encoding.value_or(request.outputs_default)});
+      request.outputs.push_back({parsed.name, parsed.encoding.value_or(request.outputs_default)});
     }
   }
   return request;
@@ -389,9 +392,8 @@ Result<InferRequest> parse_infer(std::string_view body, std::optional<std::size_
       parser.parse(reinterpret_cast<const std::uint8_t*>(json.data()), json.size(), true)
           .get(document);
   if (failure != simdjson::SUCCESS) {
-    return Error(ErrorId::kMalformedJson,
-                 std::string("failed to parse the request JSON buffer: ") +
-                     simdjson::error_message(failure));
+    return Error(ErrorId::kMalformedJson, std::string("failed to parse the request JSON buffer: ") +
+                                              simdjson::error_message(failure));
   }
   simdjson::dom::object object;
   if (document.get_object().get(object) != simdjson::SUCCESS) {

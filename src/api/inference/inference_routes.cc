@@ -131,21 +131,18 @@ Result<Response> server_ready(const serving::Deployments& deployments) {
 
 void add_server_routes(const serving::Deployments& deployments, const std::string& version,
                        std::vector<net::Route>& routes) {
-  routes.push_back(route(Method::kGet, "/v2", net::Permission::anyone(),
-                         "Server name, version and extensions.",
-                         [version](const Request&) -> Result<Response> {
-                           return as_json(server_document(version));
-                         }));
+  routes.push_back(route(
+      Method::kGet, "/v2", net::Permission::anyone(), "Server name, version and extensions.",
+      [version](const Request&) -> Result<Response> { return as_json(server_document(version)); }));
   routes.push_back(route(Method::kGet, "/v2/health/live", net::Permission::anyone(),
                          "Whether the server runs.", [](const Request&) -> Result<Response> {
                            Value value;
                            value["live"] = true;
                            return as_json(value);
                          }));
-  routes.push_back(route(
-      Method::kGet, "/v2/health/ready", net::Permission::anyone(),
-      "Whether every deployment that has a version can answer.",
-      [&deployments](const Request&) { return server_ready(deployments); }));
+  routes.push_back(route(Method::kGet, "/v2/health/ready", net::Permission::anyone(),
+                         "Whether every deployment that has a version can answer.",
+                         [&deployments](const Request&) { return server_ready(deployments); }));
   routes.push_back(route(Method::kPost, "/v2/repository/index", net::Permission("models.read"),
                          "Every model and its state.",
                          [&deployments](const Request&) -> Result<Response> {
@@ -158,8 +155,7 @@ void add_server_routes(const serving::Deployments& deployments, const std::strin
                          }));
 }
 
-Result<Response> model_statistics(const serving::Deployments& deployments,
-                                  const Request& request) {
+Result<Response> model_statistics(const serving::Deployments& deployments, const Request& request) {
   const LivePtr live = FALAJ_TRY(live_model(deployments, request));
   std::vector<serving::DeploymentStatus> statuses = deployments.status();
   std::erase_if(statuses, [&](const serving::DeploymentStatus& status) {
@@ -187,26 +183,25 @@ void add_model_routes(const serving::Deployments& deployments, const std::string
   routes.push_back(route(Method::kGet, base, read, "Names, types and shapes of a model's tensors.",
                          [&deployments](const Request& request) -> Result<Response> {
                            const LivePtr live = FALAJ_TRY(live_model(deployments, request));
-                           return as_json(metadata_document(param(request, "model"),
-                                                            live->version,
+                           return as_json(metadata_document(param(request, "model"), live->version,
                                                             live->session->signature()));
                          }));
-  routes.push_back(route(
-      Method::kGet, base + "/ready", read, "Whether a model can answer.",
-      [&deployments](const Request& request) { return model_ready(deployments, request); }));
-  routes.push_back(route(Method::kGet, base + "/config", read, "How a model is configured.",
-                         [&deployments](const Request& request) -> Result<Response> {
-                           const LivePtr live = FALAJ_TRY(live_model(deployments, request));
-                           return as_json(config_document(param(request, "model"),
-                                                          live->session->signature()));
-                         }));
+  routes.push_back(
+      route(Method::kGet, base + "/ready", read, "Whether a model can answer.",
+            [&deployments](const Request& request) { return model_ready(deployments, request); }));
+  routes.push_back(
+      route(Method::kGet, base + "/config", read, "How a model is configured.",
+            [&deployments](const Request& request) -> Result<Response> {
+              const LivePtr live = FALAJ_TRY(live_model(deployments, request));
+              return as_json(config_document(param(request, "model"), live->session->signature()));
+            }));
   routes.push_back(route(
       Method::kGet, base + "/stats", read, "Counts and times of a model.",
       [&deployments](const Request& request) { return model_statistics(deployments, request); }));
-  net::Route infer_route = route(
-      Method::kPost, base + "/infer", net::Permission("serving.predict"),
-      "Tensors in, tensors out: JSON, or JSON followed by binary tensors.",
-      [&deployments](const Request& request) { return infer(deployments, request); });
+  net::Route infer_route =
+      route(Method::kPost, base + "/infer", net::Permission("serving.predict"),
+            "Tensors in, tensors out: JSON, or JSON followed by binary tensors.",
+            [&deployments](const Request& request) { return infer(deployments, request); });
   // A request may bring megabytes of rows: never on the event loop.
   infer_route.runs_on = net::RunsOn::kPool;
   infer_route.body_bytes_max = kInferBytesMax;

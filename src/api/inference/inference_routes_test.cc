@@ -80,8 +80,7 @@ TEST_F(InferenceTest, describes_a_model_by_each_of_its_names) {
   }
   const Value config = get("/v2/models/fraud/config");
   EXPECT_GT(config.integer("max_batch_size"), 0);
-  EXPECT_EQ(to_json(config["input"]),
-            R"([{"data_type":"TYPE_FP32","dims":[2],"name":"input"}])");
+  EXPECT_EQ(to_json(config["input"]), R"([{"data_type":"TYPE_FP32","dims":[2],"name":"input"}])");
 }
 
 TEST_F(InferenceTest, says_what_is_not_found_in_the_dialects_words) {
@@ -97,26 +96,24 @@ TEST_F(InferenceTest, says_what_is_not_found_in_the_dialects_words) {
 }
 
 TEST_F(InferenceTest, infers_from_json) {
-  const Response response = infer(
-      R"({"id":"7","inputs":[{"name":"input","shape":[2,2],"datatype":"FP32",)"
-      R"("data":[[1,2],[3,4]]}]})");
+  const Response response =
+      infer(R"({"id":"7","inputs":[{"name":"input","shape":[2,2],"datatype":"FP32",)"
+            R"("data":[[1,2],[3,4]]}]})");
   EXPECT_EQ(response.status, 200) << response.body;
   EXPECT_EQ(response.content_type, "application/json");
-  EXPECT_EQ(response.body,
-            R"({"id":"7","model_name":"fraud","model_version":"1","outputs":[)"
-            R"({"name":"score","datatype":"FP32","shape":[2,1],"data":[5,11]}]})");
+  EXPECT_EQ(response.body, R"({"id":"7","model_name":"fraud","model_version":"1","outputs":[)"
+                           R"({"name":"score","datatype":"FP32","shape":[2,1],"data":[5,11]}]})");
 }
 
 TEST_F(InferenceTest, infers_from_binary_tensors_as_the_python_client_sends_them) {
   const std::string json =
       R"({"inputs":[{"name":"input","shape":[1,2],"datatype":"FP32",)"
       R"("parameters":{"binary_data_size":8}}],"parameters":{"binary_data_output":true}})";
-  const Response response = infer(json + floats({1, 2}), {{"inference-header-content-length",
-                                                           std::to_string(json.size())}});
+  const Response response = infer(
+      json + floats({1, 2}), {{"inference-header-content-length", std::to_string(json.size())}});
   ASSERT_EQ(response.status, 200) << response.body;
   EXPECT_EQ(response.content_type, "application/octet-stream");
-  const std::string length(
-      net::find_header(response.headers, "Inference-Header-Content-Length"));
+  const std::string length(net::find_header(response.headers, "Inference-Header-Content-Length"));
   ASSERT_FALSE(length.empty());
   const auto at = static_cast<std::size_t>(std::stoul(length));
   EXPECT_TRUE(parse_json(response.body.substr(0, at)).ok());
@@ -176,8 +173,8 @@ TEST_F(InferenceTest, lists_models_and_counts_requests) {
                   R"("data":[1,2,3,4,5,6]}]})")
                 .status,
             200);
-  for (const char* path : {"/v2/models/stats", "/v2/models/fraud/stats",
-                           "/v2/models/fraud/versions/1/stats"}) {
+  for (const char* path :
+       {"/v2/models/stats", "/v2/models/fraud/stats", "/v2/models/fraud/versions/1/stats"}) {
     const Value stats = get(path)["model_stats"];
     ASSERT_EQ(stats.as_array().size(), 1U);
     const Value& model = stats.as_array()[0];

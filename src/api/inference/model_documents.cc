@@ -96,8 +96,8 @@ Value statistics_document(const std::vector<serving::DeploymentStatus>& statuses
     // One figure is measured for the whole of a request; the phases are not told apart.
     model["inference_stats"]["success"] = duration(succeeded, status.seconds_total);
     model["inference_stats"]["fail"] = duration(status.errors, 0);
-    for (const char* phase : {"queue", "compute_input", "compute_output", "cache_hit",
-                              "cache_miss"}) {
+    for (const char* phase :
+         {"queue", "compute_input", "compute_output", "cache_hit", "cache_miss"}) {
       model["inference_stats"][phase] = duration(0, 0);
     }
     model["inference_stats"]["compute_infer"] = duration(succeeded, status.seconds_total);

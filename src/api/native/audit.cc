@@ -54,8 +54,7 @@ std::vector<net::Route> audit_routes(Services& services) {
       value_route(Method::kGet, "/api/v1/audit", "audit.read",
                   "Audit entries by ?after=, ?action= (a prefix ends in a dot), ?object=, ?limit=.",
                   [&](const net::Request& request) { return entries(services, request); }));
-  routes.push_back(value_route(Method::kGet, "/api/v1/audit/{sequence}", "audit.read",
-                               "One entry.",
+  routes.push_back(value_route(Method::kGet, "/api/v1/audit/{sequence}", "audit.read", "One entry.",
                                [&](const net::Request& request) -> Result<Value> {
                                  return to_value(FALAJ_TRY(entry_of(services, request)));
                                }));

@@ -22,8 +22,8 @@ Result<Value> ingest(Services& services, const net::Request& request) {
   features::IngestFile file;
   file.path = request.body_file;
   file.format = FALAJ_TRY(format_of(request));
-  return to_value(FALAJ_TRY(
-      services.ingest.append(context, request.params.find("name")->second, file)));
+  return to_value(
+      FALAJ_TRY(services.ingest.append(context, request.params.find("name")->second, file)));
 }
 
 Result<std::optional<Timestamp>> optional_time(Fields& fields, std::string_view key) {
@@ -75,8 +75,7 @@ net::Route ingest_route(Services& services) {
       "Ingests the body (?format=csv|parquet|arrow): valid rows are committed together, bad rows "
       "are counted, explained and quarantined.",
       [&services](const net::Request& request) { return ingest(services, request); });
-  route.body_to = net::BodyTo::kFile;
-  route.body_bytes_max = std::int64_t{2} << 30;
+  route.body_to = net::BodyTo::kFile;  // Its limit is the setting server.body_max.
   return route;
 }
 
@@ -89,8 +88,8 @@ net::Route freeze_route(Services& services) {
       [&services](const net::Request& request) -> Result<Value> {
         const auto context = FALAJ_TRY(context_of(request, services.catalog));
         const auto options = FALAJ_TRY(freeze_options(request));
-        return features::to_value(FALAJ_TRY(services.training_sets.freeze(
-            context, request.params.find("name")->second, options)));
+        return features::to_value(FALAJ_TRY(
+            services.training_sets.freeze(context, request.params.find("name")->second, options)));
       });
   return route;
 }
@@ -100,7 +99,6 @@ net::Route freeze_with_spine_route(Services& services) {
   route.path = "/api/v1/training-sets/{name}:freeze-with-spine";
   route.summary = "Freezes a set whose spine is the body's file (?format=csv|parquet|arrow).";
   route.body_to = net::BodyTo::kFile;
-  route.body_bytes_max = std::int64_t{2} << 30;
   return route;
 }
 
@@ -122,12 +120,12 @@ std::vector<net::Route> feature_routes(Services& services) {
         return list_value("training_sets",
                           FALAJ_TRY(services.training_sets.list(project_of(request))));
       }));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/training-sets/{name}/manifest", "features.read",
-      "The newest manifest of a frozen set.", [&](const net::Request& request) -> Result<Value> {
-        return features::to_value(FALAJ_TRY(services.training_sets.latest(
-            project_of(request), request.params.find("name")->second)));
-      }));
+  routes.push_back(value_route(Method::kGet, "/api/v1/training-sets/{name}/manifest",
+                               "features.read", "The newest manifest of a frozen set.",
+                               [&](const net::Request& request) -> Result<Value> {
+                                 return features::to_value(FALAJ_TRY(services.training_sets.latest(
+                                     project_of(request), request.params.find("name")->second)));
+                               }));
   return routes;
 }
 

@@ -112,8 +112,10 @@ void LiveFeed::sample_latencies() {
   sampled_at_ = now;
   for (const auto& status : services_.deployments.status()) {
     const std::string path = status.project + "/" + status.name;
-    const auto change = between(before_[path], status.latency);
-    before_[path] = status.latency;
+    // Each version counts for itself, so the one before must be of the same version.
+    auto& before = before_[path + "/" + std::to_string(status.version)];
+    const auto change = between(before, status.latency);
+    before = status.latency;
     std::deque<Sample>& samples = samples_[path];
     // A quiet deployment adds one zero after traffic, not an endless row of them.
     if (change.count == 0 && (samples.empty() || samples.back().requests_per_second == 0)) continue;

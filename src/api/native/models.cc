@@ -53,11 +53,11 @@ std::vector<net::Route> model_routes(Services& services) {
       value_route(Method::kGet, "/api/v1/models", "models.read",
                   "Models with their versions (newest first) and aliases.",
                   [&](const net::Request& request) { return model_list(services, request); }));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/models/{model}", "models.read", "One model.",
-      [&](const net::Request& request) {
-        return model_value(services, project_of(request), request.params.find("model")->second);
-      }));
+  routes.push_back(value_route(Method::kGet, "/api/v1/models/{model}", "models.read", "One model.",
+                               [&](const net::Request& request) {
+                                 return model_value(services, project_of(request),
+                                                    request.params.find("model")->second);
+                               }));
   routes.push_back(
       value_route(Method::kPut, "/api/v1/models/{model}/aliases/{alias}", "models.write",
                   "Points an alias at a version; deployments that follow it swap at once.",

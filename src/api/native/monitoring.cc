@@ -36,10 +36,9 @@ Result<Value> histograms(Services& services, const net::Request& request) {
 std::vector<net::Route> monitoring_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
-  routes.push_back(
-      value_route(Method::kGet, "/api/v1/monitors", "monitoring.read",
-                  "Monitors with their last 50 windows.",
-                  [&](const net::Request& request) { return monitor_list(services, request); }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/monitors", "monitoring.read", "Monitors with their last 50 windows.",
+      [&](const net::Request& request) { return monitor_list(services, request); }));
   routes.push_back(
       value_route(Method::kGet, "/api/v1/monitors/{name}/histograms", "monitoring.read",
                   "Reference against current, per feature; ?window= or the newest.",

@@ -107,21 +107,20 @@ std::vector<net::Route> object_routes(Services& services) {
       Method::kPut, "/api/v1/objects", "objects.write",
       "Applies one object or {\"objects\": […]}, all or nothing; ?dry_run=true only checks.",
       [&](const net::Request& request) { return apply(services, request); }));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/objects", "objects.read",
-      "Lists objects by ?kind= and ?project=; empty filters match all.",
-      [&](const net::Request& request) -> Result<Value> {
-        return list_value("objects", FALAJ_TRY(services.catalog.list(
-                                         request.query_param("kind").value_or(""),
-                                         request.query_param("project").value_or(""))));
-      }));
+  routes.push_back(value_route(Method::kGet, "/api/v1/objects", "objects.read",
+                               "Lists objects by ?kind= and ?project=; empty filters match all.",
+                               [&](const net::Request& request) -> Result<Value> {
+                                 return list_value(
+                                     "objects", FALAJ_TRY(services.catalog.list(
+                                                    request.query_param("kind").value_or(""),
+                                                    request.query_param("project").value_or(""))));
+                               }));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/objects/{kind}/{name}", "objects.read", "One object as applied.",
       [&](const net::Request& request) -> Result<Value> {
         const std::string& kind = request.params.find("kind")->second;
-        return catalog::to_value(
-            FALAJ_TRY(services.catalog.get(kind, project_for(services, request, kind),
-                                           request.params.find("name")->second)));
+        return catalog::to_value(FALAJ_TRY(services.catalog.get(
+            kind, project_for(services, request, kind), request.params.find("name")->second)));
       }));
   routes.push_back(
       value_route(Method::kDelete, "/api/v1/objects/{kind}/{name}", "objects.write",

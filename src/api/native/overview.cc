@@ -7,10 +7,10 @@ namespace falaj::api {
 
 std::vector<net::Route> overview_routes(LiveFeed& feed) {
   std::vector<net::Route> routes;
-  routes.push_back(value_route(
-      net::Method::kGet, "/api/v1/overview", "monitoring.read",
-      "The walk in numbers: counts, running work, deployments, latency.",
-      [&](const net::Request& request) { return feed.overview(project_of(request)); }));
+  routes.push_back(
+      value_route(net::Method::kGet, "/api/v1/overview", "monitoring.read",
+                  "The walk in numbers: counts, running work, deployments, latency.",
+                  [&](const net::Request& request) { return feed.overview(project_of(request)); }));
   routes.emplace_back(net::Method::kGet, "/api/v1/events", net::Permission("monitoring.read"),
                       "The overview as server-sent events, whenever it changed.",
                       [&feed](const net::Request& request) {

@@ -43,9 +43,9 @@ Status parse_entities(dom::element element, PredictRequest& request) {
   }
   for (const dom::element item : list) {
     if (request.entities.size() == PredictRequest::kEntitiesMax) {
-      return Error{ErrorId::kOutOfRange,
-                   "predict body: over " + std::to_string(PredictRequest::kEntitiesMax) +
-                       " entities; split the request"};
+      return Error{ErrorId::kOutOfRange, "predict body: over " +
+                                             std::to_string(PredictRequest::kEntitiesMax) +
+                                             " entities; split the request"};
     }
     request.entities.push_back(FALAJ_TRY(parse_entity(item)));
   }
@@ -105,9 +105,9 @@ Result<PredictRequest> parse_predict(std::string_view body) {
     } else if (member.key == "entities") {
       FALAJ_TRY(parse_entities(member.value, request));
     } else {
-      return Error{ErrorId::kUnknownField, "predict body: unknown member '" +
-                                               std::string(member.key) +
-                                               "'; use entity or entities"};
+      return Error{
+          ErrorId::kUnknownField,
+          "predict body: unknown member '" + std::string(member.key) + "'; use entity or entities"};
     }
   }
   if (request.entities.empty()) return malformed("no entity");

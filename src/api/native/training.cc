@@ -12,8 +12,8 @@ Result<Value> run_job(Services& services, const net::Request& request) {
   Fields fields(body, "run");
   const std::string manifest = FALAJ_TRY(fields.text("training_set_id"));
   FALAJ_TRY(fields.finish());
-  const auto started = FALAJ_TRY(
-      services.trainer.run(context, request.params.find("name")->second, manifest));
+  const auto started =
+      FALAJ_TRY(services.trainer.run(context, request.params.find("name")->second, manifest));
   Value reply;
   reply["run"] = started.run.str();
   reply["job"] = started.job.str();
@@ -61,32 +61,32 @@ std::vector<net::Route> training_routes(Services& services) {
       [&](const net::Request& request) -> Result<Value> {
         return to_value(FALAJ_TRY(services.runs.get(RunId(request.params.find("id")->second))));
       }));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/runs/{id}/metrics/{metric}", "models.read",
-      "Every point of one metric.",
-      [&](const net::Request& request) { return metric_history(services, request); }));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/jobs", "jobs.read", "Jobs of a project, newest first.",
-      [&](const net::Request& request) -> Result<Value> {
-        return list_value("jobs", FALAJ_TRY(services.jobs.list(project_of(request))));
-      }));
+  routes.push_back(value_route(Method::kGet, "/api/v1/runs/{id}/metrics/{metric}", "models.read",
+                               "Every point of one metric.", [&](const net::Request& request) {
+                                 return metric_history(services, request);
+                               }));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/jobs", "jobs.read", "Jobs of a project, newest first.",
+                  [&](const net::Request& request) -> Result<Value> {
+                    return list_value("jobs", FALAJ_TRY(services.jobs.list(project_of(request))));
+                  }));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/jobs/{id}", "jobs.read", "One job.",
       [&](const net::Request& request) -> Result<Value> {
         return to_value(FALAJ_TRY(services.jobs.get(JobId(request.params.find("id")->second))));
       }));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/jobs/{id}:wait", "jobs.read",
-      "The job once it has ended, or as it is after ?seconds= (at most 25).",
-      [&](const net::Request& request) { return wait_run(services, request); }));
-  routes.push_back(value_route(
-      Method::kPost, "/api/v1/jobs/{id}:cancel", "jobs.cancel", "Stops a job.",
-      [&](const net::Request& request) -> Result<Value> {
-        const auto context = FALAJ_TRY(context_of(request, services.catalog));
-        const JobId id(request.params.find("id")->second);
-        FALAJ_TRY(services.jobs.cancel(context, id));
-        return to_value(FALAJ_TRY(services.jobs.get(id)));
-      }));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/jobs/{id}:wait", "jobs.read",
+                  "The job once it has ended, or as it is after ?seconds= (at most 25).",
+                  [&](const net::Request& request) { return wait_run(services, request); }));
+  routes.push_back(value_route(Method::kPost, "/api/v1/jobs/{id}:cancel", "jobs.cancel",
+                               "Stops a job.", [&](const net::Request& request) -> Result<Value> {
+                                 const auto context =
+                                     FALAJ_TRY(context_of(request, services.catalog));
+                                 const JobId id(request.params.find("id")->second);
+                                 FALAJ_TRY(services.jobs.cancel(context, id));
+                                 return to_value(FALAJ_TRY(services.jobs.get(id)));
+                               }));
   return routes;
 }
 

@@ -19,6 +19,7 @@ namespace {
 constexpr int kBadMerchantRows = 14;
 constexpr std::int64_t kPredictBatch = 250;
 constexpr std::int64_t kPatienceMs = 90'000;
+constexpr int kWindowRows = 4000;  // As the Monitor in objects.cc declares.
 
 // A folder of its own for the generated files; gone when the demo ends.
 class ScratchFolder {
@@ -103,11 +104,10 @@ class Walk {
   Status send_day(int day);
   Status predict_day(const std::vector<Payment>& payments);
   Status ingest_batch(const std::string& view, const table::Batch& batch);
-  Result<Value> upload(const std::string& view, const std::string& format,
-                       const std::string& file);
+  Result<Value> upload(const std::string& view, const std::string& format, const std::string& file);
   // Polls until `ready` says so; kDeadlineExceeded naming what was waited for.
   Status wait_for(const std::string& what, const std::function<Result<bool>()>& ready) const;
-  Result<Value> newest_window() const;
+  Result<Value::Array> windows() const;  // Of the monitor, newest first.
   Result<Value> policy() const;
   void finish_stage(Progress& progress, const std::string& stage, const std::string& text);
   std::string closing_table() const;
@@ -128,13 +128,12 @@ void Walk::finish_stage(Progress& progress, const std::string& stage, const std:
   progress.done(text);
 }
 
-Status Walk::wait_for(const std::string& what,
-                      const std::function<Result<bool>()>& ready) const {
+Status Walk::wait_for(const std::string& what, const std::function<Result<bool>()>& ready) const {
   const std::int64_t started = monotonic_nanos();
   while (!FALAJ_TRY(ready())) {
     if (monotonic_nanos() - started > kPatienceMs * 1'000'000) {
-      return Error{Code::kDeadlineExceeded, "demo: waited 90 s for " + what +
-                                                "; the server's log says what holds it up"};
+      return Error{Code::kDeadlineExceeded,
+                   "demo: waited 90 s for " + what + "; the server's log says what holds it up"};
     }
     nap();
   }
@@ -143,8 +142,8 @@ Status Walk::wait_for(const std::string& what,
 
 Status Walk::declare() {
   Progress progress("declare", "objects");
-  const std::string yaml = objects_yaml(session_.target.project, world_.start_of(0),
-                                        world_.start_of(kTrainDays));
+  const std::string yaml =
+      objects_yaml(session_.target.project, world_.start_of(0), world_.start_of(kTrainDays));
   Value body;
   body["objects"] = Value::array();
   for (Value& document : FALAJ_TRY(config::parse_yaml(yaml))) {
@@ -159,8 +158,8 @@ Status Walk::declare() {
 
 Result<Value> Walk::upload(const std::string& view, const std::string& format,
                            const std::string& file) {
-  const Value report = FALAJ_TRY(connection_->upload(
-      "/api/v1/feature-views/" + view + ":ingest?format=" + format, file));
+  const Value report = FALAJ_TRY(
+      connection_->upload("/api/v1/feature-views/" + view + ":ingest?format=" + format, file));
   rows_ingested_ += report.integer("rows_accepted");
   rows_quarantined_ += report.integer("rows_quarantined");
   return report;
@@ -196,23 +195,23 @@ Status Walk::ingest_history() {
 
 Status Walk::freeze() {
   Progress progress("freeze", "point-in-time join");
-  const Value manifest = FALAJ_TRY(connection_->call(
-      net::Method::kPost, "/api/v1/training-sets/fraud:freeze", Value::object()));
+  const Value manifest = FALAJ_TRY(
+      connection_->call(net::Method::kPost, "/api/v1/training-sets/fraud:freeze", Value::object()));
   result_["training_rows"] = manifest["rows"];
   result_["training_set"] = manifest["id"];
-  finish_stage(progress, "freeze",
-               thousands(manifest.integer("rows")) + " rows, id " +
-                   manifest.text("id").substr(0, 12));
+  finish_stage(
+      progress, "freeze",
+      thousands(manifest.integer("rows")) + " rows, id " + manifest.text("id").substr(0, 12));
   return {};
 }
 
 Status Walk::train() {
   Progress progress("train", "lightgbm");
-  const Value started = FALAJ_TRY(connection_->call(
-      net::Method::kPost, "/api/v1/train-jobs/fraud_train:run", Value::object()));
-  const Value run = FALAJ_TRY(follow_run(
-      *connection_, started.text("run"), started.text("job"),
-      [&](double share, const std::string& note) { progress.set(share, note); }));
+  const Value started = FALAJ_TRY(
+      connection_->call(net::Method::kPost, "/api/v1/train-jobs/fraud_train:run", Value::object()));
+  const Value run = FALAJ_TRY(
+      follow_run(*connection_, started.text("run"), started.text("job"),
+                 [&](double share, const std::string& note) { progress.set(share, note); }));
   const Value& model = run["outputs"]["model"];
   result_["first_version"] = model["version"];
   result_["auc_valid"] = run["metrics"]["auc"];
@@ -263,8 +262,8 @@ Status Walk::predict_day(const std::vector<Payment>& payments) {
       entity["merchant_id"] = payments[i].merchant_id;
       body["entities"].push(std::move(entity));
     }
-    const Value reply = FALAJ_TRY(connection_->call(
-        net::Method::kPost, "/api/v1/deployments/fraud:predict", body));
+    const Value reply =
+        FALAJ_TRY(connection_->call(net::Method::kPost, "/api/v1/deployments/fraud:predict", body));
     predictions_ += static_cast<std::int64_t>(reply["predictions"].as_array().size());
   }
   predict_nanos_ += monotonic_nanos() - began;
@@ -279,13 +278,12 @@ Status Walk::send_day(int day) {
   return ingest_batch("payment_labels", label_batch(payments));
 }
 
-Result<Value> Walk::newest_window() const {
+Result<Value::Array> Walk::windows() const {
   const Value reply = FALAJ_TRY(connection_->get("/api/v1/monitors"));
   for (const Value& monitor : reply["monitors"].as_array()) {
-    const auto& windows = monitor["windows"].as_array();
-    if (monitor.text("name") == "fraud_drift" && !windows.empty()) return windows.front();
+    if (monitor.text("name") == "fraud_drift") return monitor["windows"].as_array();
   }
-  return Value();
+  return Value::Array();
 }
 
 Result<Value> Walk::policy() const {
@@ -303,10 +301,11 @@ Status Walk::calm_traffic() {
     progress.set(static_cast<double>(day - kTrainDays + 1) / (kShiftDay - kTrainDays),
                  thousands(predictions_) + " predictions");
   }
-  FALAJ_TRY(wait_for("the first window", [this]() -> Result<bool> {
-    return !FALAJ_TRY(newest_window()).is_null();
+  constexpr std::size_t kCalmWindows = (kShiftDay - kTrainDays) * kPaymentsPerDay / kWindowRows;
+  FALAJ_TRY(wait_for("the calm windows", [this]() -> Result<bool> {
+    return FALAJ_TRY(windows()).size() >= kCalmWindows;
   }));
-  const Value window = FALAJ_TRY(newest_window());
+  const Value window = FALAJ_TRY(windows()).front();
   result_["drift"]["before"] = window["drift"];
   finish_stage(progress, "traffic",
                thousands(predictions_) + " predictions, worst PSI " +
@@ -320,7 +319,6 @@ Status Walk::shifted_traffic() {
   const auto show = [&](std::string_view note) {
     progress.set(static_cast<double>(day - kShiftDay) / (kDays - kShiftDay), note);
   };
-  bool alarm = false;
   const auto alarm_open = [this]() -> Result<bool> {
     return FALAJ_TRY(policy())["current"]["snapshot"]["alarm_open"] == Value(true);
   };
@@ -330,10 +328,9 @@ Status Walk::shifted_traffic() {
     show("watching");
   }
   FALAJ_TRY(wait_for("the drift alarm", alarm_open));
-  alarm = true;
-  const Value window = FALAJ_TRY(newest_window());
+  const Value window = FALAJ_TRY(windows()).front();
   result_["drift"]["after"] = window["drift"];
-  result_["drift_detected"] = alarm;
+  result_["drift_detected"] = true;
   for (; day < kDays; ++day) {
     FALAJ_TRY(send_day(day));
     show("alarm: " + window["drift"].text("worst_feature"));
@@ -353,7 +350,7 @@ Status Walk::close_the_loop() {
     const Value now = FALAJ_TRY(policy());
     progress.set(running.empty() ? 0.05 : running.front().number("progress"), now.text("phase"));
     const std::string action = now["last_action"].text("kind");
-    return action == "promote" || action == "keep";
+    return now.text("phase") == "watching" && (action == "promote" || action == "keep");
   };
   FALAJ_TRY(wait_for("the loop to decide", decided));
   const Value model = FALAJ_TRY(connection_->get("/api/v1/models/fraud"));
@@ -366,9 +363,8 @@ Status Walk::close_the_loop() {
   result_["auc_after"] = snapshot["candidate_auc"];
   result_["gate_rows"] = snapshot["gate_rows"];
   finish_stage(progress, "loop",
-               now["last_action"].text("kind") + " version " +
-                   cell(result_["promoted_version"]) + ": AUC on the new world " +
-                   fixed(snapshot.number("champion_auc"), 3) + " → " +
+               now["last_action"].text("kind") + " version " + cell(result_["promoted_version"]) +
+                   ": AUC on the new world " + fixed(snapshot.number("champion_auc"), 3) + " → " +
                    fixed(snapshot.number("candidate_auc"), 3));
   return {};
 }
@@ -414,8 +410,9 @@ std::string Walk::closing_table() const {
   table.add({"serving now", "fraud version " + cell(result_["promoted_version"]) + " of " +
                                 cell(result_["versions"])});
   table.add({"audit", cell(result_["audit"]["entries"]) + " entries, chain holds"});
-  return "\n" + table.str() + "\nLook at it: " + bold(session_.target.server + "/?project=" +
-                                                      session_.target.project) + "\n";
+  return "\n" + table.str() +
+         "\nLook at it: " + bold(session_.target.server + "/?project=" + session_.target.project) +
+         "\n";
 }
 
 Result<std::string> free_project(Connection& connection) {

@@ -9,7 +9,7 @@ namespace {
 
 const Timestamp kEnd = Timestamp::from_seconds(1'767'225'600);  // 2026-01-01
 
-double mean(const std::vector<Payment>& payments, double Payment::* member) {
+double mean(const std::vector<Payment>& payments, double Payment::*member) {
   double sum = 0;
   for (const Payment& payment : payments) sum += payment.*member;
   return sum / static_cast<double>(payments.size());

@@ -27,6 +27,11 @@ Status insert_reference(storage::SqlTransaction& tx, const ModelKey& key,
 enum class Verdict : std::uint8_t { kUnjudged, kSteady, kDrifted };
 Status insert_window(storage::SqlTransaction& tx, const std::string& model, Verdict verdict,
                      Window& window);
+// Keeps the monitor's newest windows and those that an alarm rests on; the others would grow with
+// the traffic for ever.
+inline constexpr std::int64_t kWindowsKept = 5000;
+Status forget_windows(storage::SqlTransaction& tx, const Window& newest,
+                      std::int64_t kept = kWindowsKept);
 // How many of the last `seen` judged windows of the monitor on this version drifted.
 Result<std::uint64_t> count_drifted(storage::SqlTransaction& tx, const Window& window,
                                     std::uint64_t seen);

@@ -14,6 +14,8 @@ constexpr std::size_t kOutputMax = 256 << 10;      // Pipelined replies kept bef
 constexpr std::size_t kKeptCapacity = 64 << 10;    // Buffers above this are given back.
 constexpr std::size_t kStreamInputMax = 64 << 10;  // Bytes a client may send ahead of a stream.
 constexpr std::size_t kDiscardMax = 64 << 20;
+constexpr int kReadsPerTurn = 16;
+constexpr int kRequestsPerTurn = 64;
 constexpr std::int64_t kLingerNanos = 2'000'000'000;
 
 void give_back(std::string& buffer) {
@@ -139,29 +141,45 @@ void Connection::sweep(std::int64_t now) {
 void Connection::pump() {
   if (pumping_) return;
   pumping_ = true;
-  while (state_ != State::kClosed) {
-    if (state_ == State::kHandshake && !shake_hands()) break;
-    if (!in_.empty() && !starved_) {
-      const std::size_t used = consume(in_);
-      in_.erase(0, used);
-      if (in_.empty()) give_back(in_);
-    }
-    if (state_ == State::kStreaming && !has_output()) feed_stream();
-    const bool had_output = has_output();
-    if (state_ == State::kClosed || !flush()) break;
-    if (on_stream_ != nullptr) {
-      std::exchange(on_stream_, nullptr)(stream_);
-      continue;
-    }
-    // What was queued while the socket was full follows now.
-    if (had_output && state_ == State::kStreaming) continue;
-    if (!in_.empty() && !starved_ && state_ == State::kIdle) continue;
-    if (!wants_bytes() || !read_some()) break;
+  reads_left_ = kReadsPerTurn;
+  requests_left_ = kRequestsPerTurn;
+  while (state_ != State::kClosed && step()) {
   }
   if (state_ == State::kHead && deadline_ == 0) {
     deadline_ = monotonic_nanos() + core_.options.header_timeout.nanos;
   }
   pumping_ = false;
+}
+
+// One round of in, through and out. False: nothing more can be done before the next event.
+bool Connection::step() {
+  if (state_ == State::kHandshake && !shake_hands()) return false;
+  if (!in_.empty() && !starved_) {
+    const std::size_t used = consume(in_);
+    in_.erase(0, used);
+    if (in_.empty()) give_back(in_);
+  }
+  if (state_ == State::kStreaming && !has_output()) feed_stream();
+  if (state_ == State::kClosed) return false;
+  const bool had_output = has_output();
+  if (!flush()) return false;
+  if (on_stream_ != nullptr) {
+    std::exchange(on_stream_, nullptr)(stream_);
+    return true;
+  }
+  // What was queued while the socket was full follows now.
+  if (had_output && state_ == State::kStreaming) return true;
+  if (requests_left_ == 0 || reads_left_ == 0) return yield();
+  if (!in_.empty() && !starved_ && state_ == State::kIdle) return true;
+  return wants_bytes() && read_some();
+}
+
+// A client that sends without a pause shares the loop with the others.
+bool Connection::yield() {
+  loop_.loop->post([self = weak_from_this()] {
+    if (const auto alive = self.lock()) alive->pump();
+  });
+  return false;
 }
 
 bool Connection::shake_hands() {
@@ -202,6 +220,7 @@ bool Connection::read_some() {
     watch_->wait_readable();
     return false;
   }
+  --reads_left_;
   const IoResult result = transport_.read(loop_.scratch);
   switch (result.outcome) {
     case IoOutcome::kDone:
@@ -276,6 +295,7 @@ bool Connection::finish_output() {
   if (!large_owned_.empty()) std::string().swap(large_owned_);
   if (!close_after_output_ || state_ == State::kLinger) return true;
   if (!linger_) {
+    if (transport_.is_tls()) transport_.finish_writing();
     close();
     return false;
   }

@@ -60,6 +60,8 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   };
 
   void pump();
+  bool step();
+  bool yield();
   bool shake_hands();
   bool read_some();
   bool wants_bytes() const;
@@ -122,6 +124,8 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   std::int64_t write_deadline_ = 0;
   std::int64_t started_ = 0;
   std::size_t discarded_ = 0;
+  int reads_left_ = 0;  // In this turn of the loop.
+  int requests_left_ = 0;
   std::size_t index_ = 0;  // In loop_.connections.
 
   std::string in_;  // Received and not yet consumed.

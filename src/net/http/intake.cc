@@ -41,7 +41,8 @@ std::size_t Connection::consume(std::string_view bytes) {
     const std::string_view rest = bytes.substr(used);
     switch (state_) {
       case State::kIdle:
-        if (rest.empty() || output_full()) return used;
+        if (rest.empty() || output_full() || requests_left_ == 0) return used;
+        --requests_left_;
         begin_request();
         break;
       case State::kHead:
@@ -276,6 +277,9 @@ void Connection::run_gate_first() {
 void Connection::expect_body() {
   if (!body_follows_) return dispatch();
   if (parser_.head().expects_continue) out_ += "HTTP/1.1 100 Continue\r\n\r\n";
+  if (route_->body_to == BodyTo::kMemory) {
+    request_.body.reserve(parser_.head().content_length.value_or(0));
+  }
   state_ = State::kBody;
   deadline_ = monotonic_nanos() + core_.options.body_timeout.nanos;
 }

@@ -37,16 +37,17 @@ Result<std::shared_ptr<const OnnxLibrary>> OnnxLibrary::open(const std::string& 
   library->version_ = base->GetVersionString();
   library->api_ = base->GetApi(ORT_API_VERSION);
   if (library->api_ == nullptr) {
-    return unavailable(path, "version " + library->version_ + " is too old, its interface must be " +
+    return unavailable(path, "version " + library->version_ +
+                                 " is too old, its interface must be " +
                                  std::to_string(ORT_API_VERSION) + " or newer");
   }
   const OrtApi& api = library->api();
-  FALAJ_TRY(library->check(api.CreateEnvWithCustomLogger(to_our_log, nullptr,
-                                                         ORT_LOGGING_LEVEL_ERROR, "falaj",
-                                                         &library->env_),
-                           ErrorId::kRuntimeUnavailable));
-  FALAJ_TRY(library->check(api.DisableTelemetryEvents(library->env_),
-                           ErrorId::kRuntimeUnavailable));
+  FALAJ_TRY(
+      library->check(api.CreateEnvWithCustomLogger(to_our_log, nullptr, ORT_LOGGING_LEVEL_ERROR,
+                                                   "falaj", &library->env_),
+                     ErrorId::kRuntimeUnavailable));
+  FALAJ_TRY(
+      library->check(api.DisableTelemetryEvents(library->env_), ErrorId::kRuntimeUnavailable));
   return std::shared_ptr<const OnnxLibrary>(std::move(library));
 }
 

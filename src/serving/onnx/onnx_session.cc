@@ -146,7 +146,8 @@ Status OnnxSession::open(const Source& source, unsigned threads) {
                                          options.get(), &session)
           : api().CreateSession(library_->env(), source.path.c_str(), options.get(), &session);
   const Status made = check(created, ErrorId::kModelCorrupt);
-  if (!made.ok()) return made.error().within(source.path.empty() ? "load model" : "load " + source.path);
+  if (!made.ok())
+    return made.error().within(source.path.empty() ? "load model" : "load " + source.path);
   session_ = onnx_own(session, api().ReleaseSession);
 
   OrtMemoryInfo* memory = nullptr;
@@ -168,7 +169,8 @@ Status OnnxSession::read_signature() {
     const OrtTensorTypeAndShapeInfo* tensor = nullptr;  // Owned by `type`.
     FALAJ_TRY(check(api().CastTypeInfoToTensorInfo(type.get(), &tensor), ErrorId::kModelCorrupt));
     if (tensor == nullptr) {
-      return Error(ErrorId::kModelCorrupt, "'" + spec.name + "' of the model is no tensor; export " +
+      return Error(ErrorId::kModelCorrupt, "'" + spec.name +
+                                               "' of the model is no tensor; export " +
                                                "the model without ZipMap or sequences");
     }
     ONNXTensorElementDataType element = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
@@ -193,8 +195,8 @@ Status OnnxSession::read_signature() {
     OrtTypeInfo* type = nullptr;
     FALAJ_TRY(check(api().SessionGetInputName(session_.get(), i, allocator, &name),
                     ErrorId::kModelCorrupt));
-    FALAJ_TRY(check(api().SessionGetInputTypeInfo(session_.get(), i, &type),
-                    ErrorId::kModelCorrupt));
+    FALAJ_TRY(
+        check(api().SessionGetInputTypeInfo(session_.get(), i, &type), ErrorId::kModelCorrupt));
     input_types_.push_back(FALAJ_TRY(describe(name, type, signature_.inputs[i])));
   }
   for (std::size_t i = 0; i < outputs; ++i) {
@@ -202,8 +204,8 @@ Status OnnxSession::read_signature() {
     OrtTypeInfo* type = nullptr;
     FALAJ_TRY(check(api().SessionGetOutputName(session_.get(), i, allocator, &name),
                     ErrorId::kModelCorrupt));
-    FALAJ_TRY(check(api().SessionGetOutputTypeInfo(session_.get(), i, &type),
-                    ErrorId::kModelCorrupt));
+    FALAJ_TRY(
+        check(api().SessionGetOutputTypeInfo(session_.get(), i, &type), ErrorId::kModelCorrupt));
     FALAJ_TRY(describe(name, type, signature_.outputs[i]));
   }
   for (const registry::TensorSpec& spec : signature_.inputs) {
@@ -222,9 +224,9 @@ Status OnnxSession::read_features() {
   OrtAllocator* allocator = nullptr;
   FALAJ_TRY(check(api().GetAllocatorWithDefaultOptions(&allocator), ErrorId::kModelCorrupt));
   char* text = nullptr;
-  FALAJ_TRY(check(api().ModelMetadataLookupCustomMetadataMap(metadata.get(), allocator,
-                                                             kFeaturesKey, &text),
-                  ErrorId::kModelCorrupt));
+  FALAJ_TRY(check(
+      api().ModelMetadataLookupCustomMetadataMap(metadata.get(), allocator, kFeaturesKey, &text),
+      ErrorId::kModelCorrupt));
   if (text == nullptr) return {};
   const std::string json = text;
   FALAJ_TRY(check(api().AllocatorFree(allocator, text), ErrorId::kModelCorrupt));
@@ -247,8 +249,8 @@ Status OnnxSession::find_score_output() {
   if (signature_.inputs.size() != 1 || input_types_[0] != Datatype::kFp32) return {};
   const std::vector<std::int64_t>& shape = signature_.inputs[0].shape;
   if (shape.size() != 2 || shape[0] > 1) return {};
-  const std::size_t columns = shape[1] > 0 ? static_cast<std::size_t>(shape[1])
-                                           : signature_.features.size();
+  const std::size_t columns =
+      shape[1] > 0 ? static_cast<std::size_t>(shape[1]) : signature_.features.size();
   const auto output =
       std::find_if(signature_.outputs.begin(), signature_.outputs.end(),
                    [](const registry::TensorSpec& spec) { return spec.datatype == "FP32"; });
@@ -283,8 +285,8 @@ Status OnnxSession::check_inputs(std::span<const Tensor> inputs,
     const auto index = static_cast<std::size_t>(spec - signature_.inputs.begin());
     if (ordered[index] != nullptr) return mismatch("input '" + tensor.name + "' stands twice");
     if (tensor.datatype != spec->datatype) {
-      return mismatch("input '" + tensor.name + "' is " + tensor.datatype +
-                      ", the model expects " + spec->datatype);
+      return mismatch("input '" + tensor.name + "' is " + tensor.datatype + ", the model expects " +
+                      spec->datatype);
     }
     const std::size_t count = FALAJ_TRY(element_count(tensor.shape));
     if (!fits(spec->shape, tensor.shape)) {
@@ -348,10 +350,10 @@ Result<std::vector<Tensor>> OnnxSession::run(std::span<const Tensor> inputs) con
     raw_inputs.push_back(values.back().get());
   }
   std::vector<OrtValue*> raw_outputs(output_names_.size(), nullptr);
-  FALAJ_TRY(check(api().Run(session_.get(), nullptr, input_names_.data(), raw_inputs.data(),
-                            raw_inputs.size(), output_names_.data(), output_names_.size(),
-                            raw_outputs.data()),
-                  ErrorId::kInternal));
+  FALAJ_TRY(check(
+      api().Run(session_.get(), nullptr, input_names_.data(), raw_inputs.data(), raw_inputs.size(),
+                output_names_.data(), output_names_.size(), raw_outputs.data()),
+      ErrorId::kInternal));
   std::vector<OnnxPtr<OrtValue>> owned;
   for (OrtValue* value : raw_outputs) owned.push_back(onnx_own(value, api().ReleaseValue));
   std::vector<Tensor> answer;
@@ -368,20 +370,19 @@ Result<std::unique_ptr<OnnxSession::Lane>> OnnxSession::make_lane() const {
   const std::array<std::int64_t, 2> in_shape{1, static_cast<std::int64_t>(columns_)};
   // A score output of rank 1 has one value a row; find_score_output saw how many a row of 2.
   const std::array<std::int64_t, 2> out_shape{1, static_cast<std::int64_t>(score_width_)};
-  const std::size_t out_rank = std::min<std::size_t>(
-      signature_.outputs[score_output_].shape.size(), 2);
+  const std::size_t out_rank =
+      std::min<std::size_t>(signature_.outputs[score_output_].shape.size(), 2);
   lane->input_value = FALAJ_TRY(wrap(lane->input.data(), columns_ * sizeof(float), in_shape,
                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
-  lane->output_value = FALAJ_TRY(wrap(lane->output.data(), score_width_ * sizeof(float),
-                                      std::span(out_shape).first(out_rank),
-                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
+  lane->output_value =
+      FALAJ_TRY(wrap(lane->output.data(), score_width_ * sizeof(float),
+                     std::span(out_shape).first(out_rank), ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
   OrtIoBinding* binding = nullptr;
   FALAJ_TRY(check(api().CreateIoBinding(session_.get(), &binding), ErrorId::kInternal));
   lane->binding = onnx_own(binding, api().ReleaseIoBinding);
   FALAJ_TRY(check(api().BindInput(binding, input_names_[0], lane->input_value.get()),
                   ErrorId::kInternal));
-  FALAJ_TRY(check(api().BindOutput(binding, output_names_[score_output_],
-                                   lane->output_value.get()),
+  FALAJ_TRY(check(api().BindOutput(binding, output_names_[score_output_], lane->output_value.get()),
                   ErrorId::kInternal));
   return lane;
 }
@@ -422,8 +423,8 @@ Status OnnxSession::score(std::span<const float> matrix, std::size_t columns,
 
   std::unique_ptr<Lane> lane = FALAJ_TRY(take_lane());
   std::memcpy(lane->input.data(), matrix.data(), columns_ * sizeof(float));
-  const Status ran = check(api().RunWithBinding(session_.get(), nullptr, lane->binding.get()),
-                           ErrorId::kInternal);
+  const Status ran =
+      check(api().RunWithBinding(session_.get(), nullptr, lane->binding.get()), ErrorId::kInternal);
   if (!ran.ok()) return ran;  // The lane goes too: its binding may be in any state.
   scores.assign(1, lane->output.back());
   return_lane(std::move(lane));
@@ -445,11 +446,11 @@ Status OnnxSession::score_many(std::span<const float> matrix, std::vector<float>
     const std::size_t out_rank =
         std::min<std::size_t>(signature_.outputs[score_output_].shape.size(), 2);
     void* data = const_cast<float*>(matrix.data() + first * columns_);  // Only read.
-    const OnnxPtr<OrtValue> in = FALAJ_TRY(wrap(data, part * columns_ * sizeof(float), in_shape,
-                                                ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
-    const OnnxPtr<OrtValue> out = FALAJ_TRY(
-        wrap(output.data(), output.size() * sizeof(float), std::span(out_shape).first(out_rank),
-             ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
+    const OnnxPtr<OrtValue> in = FALAJ_TRY(
+        wrap(data, part * columns_ * sizeof(float), in_shape, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
+    const OnnxPtr<OrtValue> out =
+        FALAJ_TRY(wrap(output.data(), output.size() * sizeof(float),
+                       std::span(out_shape).first(out_rank), ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
     const OrtValue* raw_in = in.get();
     OrtValue* raw_out = out.get();
     FALAJ_TRY(check(api().Run(session_.get(), nullptr, input_names_.data(), &raw_in, 1,

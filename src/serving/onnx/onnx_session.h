@@ -57,7 +57,8 @@ class OnnxSession final : public Session {
   std::vector<const char*> input_names_;   // Into signature_.
   std::vector<const char*> output_names_;  // Into signature_.
 
-  // The short cut of score(): the model's one float input and the float output that holds the score.
+  // The short cut of score(): the model's one float input and the float output that holds the
+  // score.
   std::size_t columns_ = 0;  // 0: the model has another form, score() refuses.
   std::size_t score_output_ = 0;
   std::size_t score_width_ = 0;

@@ -18,8 +18,7 @@ class ServingWorld : public features::FeatureWorld {
   // `more`: the migrations of the modules above.
   explicit ServingWorld(const std::vector<storage::Migration>& more = {}) {
     std::vector<storage::Migration> all{storage::kObjectsMigration, security::kAuditMigration,
-                                        features::kFeaturesMigration,
-                                        registry::kRegistryMigration};
+                                        features::kFeaturesMigration, registry::kRegistryMigration};
     all.insert(all.end(), more.begin(), more.end());
     const Status migrated = sql->migrate(all);
     EXPECT_TRUE(migrated.ok()) << migrated.error().message;

@@ -1,4 +1,5 @@
-// serving/testing/tiny_onnx.h — small ONNX files, written byte by byte, for tests of what loads them.
+// serving/testing/tiny_onnx.h — small ONNX files, written byte by byte, for tests of what loads
+// them.
 //
 // A test needs models whose answers it can work out by hand; the trainer's exporter lives above.
 #pragma once
@@ -75,10 +76,8 @@ inline Proto node(std::string_view op, const std::vector<std::string>& inputs,
   for (const std::string& output : outputs) made.bytes(2, output);
   made.bytes(4, op);
   for (const auto& [name, value] : integers) {
-    made.message(5, Proto()
-                        .bytes(1, name)
-                        .integer(3, static_cast<std::uint64_t>(value))
-                        .integer(20, 2));
+    made.message(
+        5, Proto().bytes(1, name).integer(3, static_cast<std::uint64_t>(value)).integer(20, 2));
   }
   return made;
 }
@@ -93,7 +92,8 @@ inline std::string model_bytes(const Proto& graph, std::string_view features) {
   return model.str();
 }
 
-// input [N, weights] → "score" [N, 1] = x · weights + bias. `features`: a JSON list of names, or "".
+// input [N, weights] → "score" [N, 1] = x · weights + bias. `features`: a JSON list of names, or
+// "".
 inline std::string linear_onnx(const std::vector<float>& weights, float bias,
                                std::string_view features = "") {
   const auto columns = static_cast<std::int64_t>(weights.size());

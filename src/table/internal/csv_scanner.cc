@@ -33,7 +33,8 @@ Status CsvScanner::refill() {
   buffer_.erase(0, begin_);
   begin_ = 0;
   const std::size_t had = buffer_.size();
-  buffer_.resize(std::max(kBufferBytes, had + kRowBytesMax));
+  buffer_.resize(had + chunk_);
+  chunk_ = std::min(chunk_ * 2, kChunkMax);
   std::size_t filled = had;
   while (filled < buffer_.size()) {
     const std::size_t got = FALAJ_TRY(source_(buffer_.data() + filled, buffer_.size() - filled));

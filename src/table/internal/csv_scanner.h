@@ -28,7 +28,9 @@ struct CsvRow {
 class CsvScanner {
  public:
   static constexpr std::size_t kRowBytesMax = 1u << 20;
-  static constexpr std::size_t kBufferBytes = 4u << 20;
+  // Reads grow from the first to the second: a small file should not pay for a large buffer.
+  static constexpr std::size_t kChunkMin = 128u << 10;
+  static constexpr std::size_t kChunkMax = 4u << 20;
 
   // Keeps a reference: `source` outlives this.
   explicit CsvScanner(const ByteSource& source) : source_(source) {}
@@ -56,6 +58,7 @@ class CsvScanner {
 
   const ByteSource& source_;
   std::string buffer_;
+  std::size_t chunk_ = kChunkMin;
   std::size_t begin_ = 0;  // The first byte not yet given out.
   std::size_t raw_end_ = 0;
   bool ended_ = false;

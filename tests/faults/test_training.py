@@ -1,0 +1,77 @@
+"""A training process that is killed, starved or stuck: the job says how it ended, the server goes on."""
+import os
+import signal
+import unittest
+
+import shop
+from program import ProgramTest, wait_for_end
+
+
+class Engine(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.falaj_server = self.server().start()
+        shop.stock(self.falaj_server)
+
+    def goes_on(self):
+        server = self.falaj_server
+        self.assertTrue(server.answers())
+        self.assertEqual(server.job_ended(server.train("train")["job"])["status"], "succeeded")
+        self.assertEqual(len(server.get("/api/v1/models/shop")["versions"]), 1)
+        self.assertTrue(server.audit_holds())
+
+    def failed_with(self, started, code):
+        server = self.falaj_server
+        job = server.job_ended(started["job"])
+        self.assertEqual(job["status"], "failed", job)
+        self.assertIn(code, job["error"])
+        run = server.get(f"/api/v1/runs/{started['run']}")
+        self.assertEqual(run["status"], "failed")
+        self.assertIn(code, run["error"])
+        self.assertEqual(server.audited("model.register"), [])
+        return job
+
+    def test_killed_once_it_is_tried_again(self):
+        server = self.falaj_server
+        server.apply(shop.train_job("long", rounds=4000))
+        started = server.train("long")
+        os.kill(server.engine(), signal.SIGKILL)
+        job = server.job_ended(started["job"])
+        self.assertEqual((job["status"], job["attempts"]), ("succeeded", 2), job["error"])
+        self.assertEqual(len(server.get("/api/v1/models/shop")["versions"]), 1)
+
+    def test_killed_every_time_it_fails(self):
+        server = self.falaj_server
+        server.apply(shop.train_job("long", rounds=10_000))
+        started = server.train("long")
+        for _ in range(3):
+            engine = server.engine()
+            os.kill(engine, signal.SIGKILL)
+            self.assertTrue(wait_for_end(engine))
+        job = self.failed_with(started, "FJ-4002")
+        self.assertEqual(job["attempts"], 3)
+        self.goes_on()
+
+    def test_out_of_memory(self):
+        server = self.falaj_server
+        # Wide bins over many leaves want far more than the least a job may be given.
+        server.ingest("visits", shop.visits(1, day=2, customers=200_000))
+        server.ingest("bought", shop.labels(day=3, customers=200_000))
+        server.good("POST", "/api/v1/training-sets/shop:freeze", {})
+        server.apply(shop.train_job("starved", rounds=50, memory="64Mi"))
+        self.failed_with(server.train("starved"), "FJ-4003")
+        self.goes_on()
+
+    def test_hanging_past_its_time(self):
+        server = self.falaj_server
+        server.apply(shop.train_job("stuck", rounds=10_000, time_max="2s"))
+        started = server.train("stuck")
+        engine = server.engine()
+        os.kill(engine, signal.SIGSTOP)
+        self.failed_with(started, "FJ-4004")
+        self.assertTrue(wait_for_end(engine), "the stopped process was left behind")
+        self.goes_on()
+
+
+if __name__ == "__main__":
+    unittest.main()
