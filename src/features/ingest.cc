@@ -296,7 +296,10 @@ struct Ingest::Impl {
 
 Ingest::Ingest(storage::SqlStore& sql, storage::BlobStore& blobs, Online& online,
                security::Audit& audit, telemetry::Metrics& metrics, const Clock& clock)
-    : impl_(new Impl{sql, blobs, online, audit, metrics, clock}) {}
+    : impl_(new Impl{sql, blobs, online, audit, metrics, clock}) {
+  metrics.declare(rows_metric());
+  metrics.declare(seconds_metric());
+}
 
 Ingest::~Ingest() = default;
 

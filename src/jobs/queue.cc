@@ -28,6 +28,11 @@ security::RequestContext queue_context(const Job& job) {
   return security::system_context("service:jobs", ProjectName(job.spec.project), Zone());
 }
 
+const telemetry::MetricInfo kEnded{"falaj_jobs_ended_total",
+                                   "Jobs that ended, by how.",
+                                   telemetry::MetricKind::kCounter,
+                                   {"type", "status"}};
+
 struct Gauges {
   telemetry::Gauge& waiting;
   telemetry::Gauge& running;
@@ -55,6 +60,7 @@ class LocalQueue final : public Queue {
       : options_(options), store_(sql, audit, clock), metrics_(metrics), gauges_(metrics) {
     // Children have another working folder: their paths may not be relative.
     options_.work_folder = std::filesystem::absolute(options_.work_folder).string();
+    metrics.declare(kEnded);
   }
   ~LocalQueue() override { stop(); }
 
@@ -359,13 +365,7 @@ class LocalQueue final : public Queue {
   }
 
   void count_end(const Job& job, JobStatus status) {
-    metrics_
-        .counter({"falaj_jobs_ended_total",
-                  "Jobs that ended, by how.",
-                  telemetry::MetricKind::kCounter,
-                  {"type", "status"}},
-                 {job.spec.type, std::string(status_name(status))})
-        .add();
+    metrics_.counter(kEnded, {job.spec.type, std::string(status_name(status))}).add();
   }
 
   // The store refused: the job stays as it was and is tried again at the next start.

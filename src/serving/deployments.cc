@@ -53,10 +53,19 @@ struct KeyLess {
 };
 using Table = std::map<Key, Slot, KeyLess>;
 
-const std::vector<std::string>& series_labels() {
-  static const std::vector<std::string> labels{"project", "deployment", "version"};
-  return labels;
-}
+using telemetry::MetricInfo;
+using telemetry::MetricKind;
+const std::vector<std::string> kLabels{"project", "deployment", "version"};
+const MetricInfo kRequests{"falaj_serving_requests_total",
+                           "Prediction requests answered or refused.", MetricKind::kCounter,
+                           kLabels};
+const MetricInfo kErrors{"falaj_serving_errors_total", "Prediction requests that failed.",
+                         MetricKind::kCounter, kLabels};
+const MetricInfo kRows{"falaj_serving_rows_total", "Rows predicted.", MetricKind::kCounter,
+                       kLabels};
+const MetricInfo kSeconds{"falaj_serving_predict_seconds",
+                          "Time to read features, score and log one request.",
+                          MetricKind::kHistogram, kLabels};
 
 Error not_found(std::string_view name) {
   // The text that tooling of the inference dialect looks for.
@@ -186,6 +195,7 @@ Deployments::Deployments(storage::SqlStore& sql, storage::BlobStore& blobs,
                          PredictionSink& sink, security::Audit& audit, telemetry::Metrics& metrics,
                          const Clock& clock)
     : impl_(new Impl{sql, blobs, models, online, runtime, sink, audit, metrics, clock, {}, {}}) {
+  for (const MetricInfo& info : {kRequests, kErrors, kRows, kSeconds}) metrics.declare(info);
   impl_->publish({});
 }
 Deployments::~Deployments() = default;
@@ -356,24 +366,12 @@ Status Deployments::Impl::add_features(const Deployment& declared, LiveModel& li
 }
 
 std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
-  using telemetry::MetricKind;
   const std::vector<std::string> values{live.project, live.deployment,
                                         std::to_string(live.version.version)};
-  return std::make_shared<Series>(Series{
-      live.project + "/" + live.deployment,
-      metrics.counter({"falaj_serving_requests_total", "Prediction requests answered or refused.",
-                       MetricKind::kCounter, series_labels()},
-                      values),
-      metrics.counter({"falaj_serving_errors_total", "Prediction requests that failed.",
-                       MetricKind::kCounter, series_labels()},
-                      values),
-      metrics.counter(
-          {"falaj_serving_rows_total", "Rows predicted.", MetricKind::kCounter, series_labels()},
-          values),
-      metrics.histogram(
-          {"falaj_serving_predict_seconds", "Time to read features, score and log one request.",
-           MetricKind::kHistogram, series_labels()},
-          values)});
+  return std::make_shared<Series>(
+      Series{live.project + "/" + live.deployment, metrics.counter(kRequests, values),
+             metrics.counter(kErrors, values), metrics.counter(kRows, values),
+             metrics.histogram(kSeconds, values)});
 }
 
 Status Deployments::Impl::remember(const LiveModel* live, const storage::Object& object,

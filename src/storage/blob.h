@@ -34,7 +34,8 @@ class BlobStore {
   virtual Result<std::string> staging_path() = 0;
   // The whole content, checked against its hash: FJ-8006 if it does not match, kNotFound if absent.
   virtual Result<std::string> get(const BlobId& id) const = 0;
-  // A path for a library that reads files by itself; the content was checked once since start.
+  // A path for a library that reads files by itself. The content was checked since the file last
+  // changed (FJ-8006 if it does not match): a whole read the first time, one stat after that.
   virtual Result<std::string> path(const BlobId& id) const = 0;
   virtual Result<std::int64_t> size(const BlobId& id) const = 0;
   virtual Status remove(const BlobId& id) = 0;

@@ -32,9 +32,9 @@ int slot_key(Method method, int status) { return status * 8 + static_cast<int>(m
 }  // namespace
 
 RouteSeries::RouteSeries(telemetry::Metrics& metrics, std::string route)
-    : metrics_(metrics),
-      route_(std::move(route)),
-      seconds_(metrics.histogram(kSeconds, {route_})) {}
+    : metrics_(metrics), route_(std::move(route)), seconds_(metrics.histogram(kSeconds, {route_})) {
+  metrics.declare(kRequests);
+}
 
 void RouteSeries::count(Method method, int status) {
   const int key = slot_key(method, status);

@@ -16,7 +16,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/hash.h"
@@ -77,6 +77,20 @@ Result<Sha256> hash_file(int fd, std::string_view path) {
   }
 }
 
+// The state of a file whose hash was seen. A later write changes it, whoever wrote.
+struct FileState {
+  std::uint64_t inode = 0;
+  std::int64_t size = 0;
+  std::array<std::int64_t, 4> times{};  // Modification and change: seconds, nanoseconds.
+  bool operator==(const FileState&) const = default;
+};
+
+FileState state_of(const struct stat& info) {
+  return {info.st_ino,
+          info.st_size,
+          {info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ctim.tv_sec, info.st_ctim.tv_nsec}};
+}
+
 // The names in an open folder, without "." and "..".
 Result<std::vector<std::string>> names_in(int folder, std::string_view path) {
   Fd copy = open_beneath(folder, ".", O_RDONLY | O_DIRECTORY);
@@ -129,9 +143,9 @@ class FileBlobStore final : public BlobStore {
   Result<Fd> open_blob(const BlobId& id) const;
   // Gives the finished, fsynced file in staging its final name.
   Result<BlobId> publish(const std::string& staged, const Sha256& hash);
-  void mark_checked(const BlobId& id) const {
+  void mark_checked(const BlobId& id, const FileState& state) const {
     const MutexLock lock(mutex_);
-    checked_.insert(id);
+    checked_[id] = state;
   }
 
   const std::string folder_;
@@ -139,7 +153,8 @@ class FileBlobStore final : public BlobStore {
   const Folders folders_;
   std::atomic<std::uint64_t> next_{0};  // Staging is emptied at open: names need no more than this.
   mutable Mutex mutex_;
-  mutable std::unordered_set<BlobId> checked_ FALAJ_GUARDED_BY(mutex_);  // Hash seen since start.
+  // The files whose hash was seen since start, as they were then.
+  mutable std::unordered_map<BlobId, FileState> checked_ FALAJ_GUARDED_BY(mutex_);
 };
 
 class FileBlobWriter final : public BlobWriter {
@@ -197,7 +212,11 @@ Result<BlobId> FileBlobStore::publish(const std::string& staged, const Sha256& h
   // The shelf's own name too, even if it was there: its maker may not have synced it yet.
   sync_fd(shelf_fd.get(), folder_ + "/blobs/" + shelf, durability_);
   sync_fd(blobs, folder_ + "/blobs", durability_);
-  mark_checked(id);
+  // After the rename, which counts as a change. Without a state the first reader hashes it.
+  struct stat info {};
+  if (::fstatat(shelf_fd.get(), id.str().substr(2).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    mark_checked(id, state_of(info));
+  }
   return id;
 }
 
@@ -239,13 +258,17 @@ Result<std::string> FileBlobStore::get(const BlobId& id) const {
 
 Result<std::string> FileBlobStore::path(const BlobId& id) const {
   const Fd file = FALAJ_TRY(open_blob(id));
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return file_error(errno, "stat", blob_path(id));
+  const FileState state = state_of(info);  // Before the hash: a write during it is seen next time.
   {
     const MutexLock lock(mutex_);
-    if (checked_.contains(id)) return blob_path(id);
+    const auto seen = checked_.find(id);
+    if (seen != checked_.end() && seen->second == state) return blob_path(id);
   }
   const Sha256 hash = FALAJ_TRY(hash_file(file.get(), blob_path(id)));
   if (hash.hex() != id.str()) return corrupt(id);
-  mark_checked(id);
+  mark_checked(id, state);
   return blob_path(id);
 }
 

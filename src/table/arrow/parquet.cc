@@ -159,7 +159,8 @@ std::shared_ptr<::parquet::WriterProperties> writer_properties(const Batch& batc
   builder.version(::parquet::ParquetVersion::PARQUET_2_6)
       ->created_by("falaj")
       ->compression(::arrow::Compression::ZSTD)
-      ->compression_level(1);
+      ->compression_level(-1)  // Measured on features: a quarter less time for 3 % more bytes.
+      ->disable_statistics();  // Nobody here reads them; segments are pruned by their records.
   for (const Field& field : batch.schema.fields) {
     // A dictionary pays off for texts. Differences are smaller and quicker for integers, above all
     // for sorted ones; measured values rarely repeat.
