@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import {test} from 'node:test';
 
 import {
-  binLabels, formatAgo, formatCount, formatMs, formatPercent, formatShort, formatTime, formatValue,
-  shares,
+  binLabels, edgeLabel, formatAgo, formatCount, formatMs, formatPercent, formatShort, formatTime,
+  formatValue, shares, shortenNumbers,
 } from './format';
 
 test('latency picks the unit that keeps the number readable', () => {
@@ -44,6 +44,20 @@ test('a histogram has one label per count: inner bins, open ends, missing', () =
   assert.deepEqual(binLabels([1, 2.5], 'missing'),
     ['(−∞, 1]', '(1, 2.5]', '(2.5, ∞)', 'missing']);
   assert.deepEqual(binLabels([], 'missing'), ['(−∞, ∞)', 'missing']);
+});
+
+test('an edge just under zero reads as under 0, and the bin after it as 0', () => {
+  const edges = [-1.4e-45, 0, 1];
+  assert.deepEqual(binLabels(edges, 'missing'), ['(−∞, 0)', '0', '(0, 1]', '(1, ∞)', 'missing']);
+  assert.deepEqual(binLabels([-2, -1.4e-45, 3], 'missing').slice(1, 3), ['(-2, 0)', '[0, 3]']);
+  assert.deepEqual([0, 1, 3].map((i) => edgeLabel(edges, i)), ['< 0', '≤ 0', '> 1']);
+  assert.equal(edgeLabel([0.96805], 0), '≤ 0.968');
+});
+
+test('long fractions in a sentence are shortened, everything else stays', () => {
+  assert.equal(shortenNumbers('AUC 0.8159880058965425 of version 2 on 6000 rows: 0.002.'),
+    'AUC 0.816 of version 2 on 6000 rows: 0.002.');
+  assert.equal(shortenNumbers('took 1234.56789 s, 01M7HJ1.23456.7'), 'took 1234.6 s, 01M7HJ1.23456.7');
 });
 
 test('shares of nothing are zero, not NaN', () => {

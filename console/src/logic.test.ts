@@ -7,10 +7,11 @@ import {driftLevel} from './drift_scale';
 import {ar} from './i18n/ar';
 import {en} from './i18n/en';
 import {keyFields, keyValue} from './key_fields';
+import {latencySeries} from './latency_series';
 import {backoffMs} from './live';
 import {hrefOf, parsePlace} from './router';
 import {headlineOf} from './walk/headline';
-import {layOut} from './walk/layout';
+import {layOut, reachOf} from './walk/layout';
 import {stationsOf} from './walk/stations';
 
 test('a colour says drifted exactly when the score is over the threshold', () => {
@@ -46,6 +47,14 @@ test('Arabic counts versions in its own forms', () => {
   assert.equal(ar.home.versions(2, '2'), 'إصداران');
   assert.equal(ar.home.versions(5, '5'), '5 إصدارات');
   assert.equal(ar.home.versions(30, '30'), '30 إصدارًا');
+});
+
+test('silence is a gap in the latency, never a zero or a slope', () => {
+  const at = (t: number, rps: number) => ({t, p50_ms: rps && 2, p99_ms: rps && 3, rps});
+  const series = latencySeries([at(1000, 9), at(2000, 8), at(3000, 0), at(60_000, 1)]);
+  assert.deepEqual(series.p50, [2, 2, null, 2]);
+  assert.deepEqual(series.seconds.map(Math.round), [1, 2, 2, 60]);
+  assert.deepEqual(latencySeries([at(1000, 0)]).seconds, []);
 });
 
 const declared = (kind: string, name: string, spec: DeclaredObject['spec']): DeclaredObject =>
@@ -103,6 +112,11 @@ const overview = (change: Partial<Overview['counts']>, more: Partial<Overview> =
 
 test('the headline says the most pressing thing', () => {
   const promoted = [{policy: 'l', phase: 'watching', last_action: {kind: 'promote', reason: 'r'}}];
+  const gate = {evaluated: true, champion_version: 1, candidate_version: 2,
+    champion_auc: 0.54357, candidate_auc: 0.81598, gate_rows: 6000};
+  assert.equal(headlineOf(overview({}), [{...promoted[0]!, snapshot: gate}], '', en).reason,
+    'On 6,000 newer rows, v2 reaches AUC 0.816; v1 reaches 0.544.');
+  assert.equal(headlineOf(overview({}), promoted, '', en).reason, 'r');
   const say = (o: Overview) => headlineOf(o, promoted, 'amount', en).text;
   assert.equal(say(overview({})), 'fraud v2 took over and is serving.');
   assert.equal(say(overview({alarms_open: 1})), 'The world has moved: amount drifted.');
@@ -131,6 +145,16 @@ test('the walk is mirrored for right-to-left and keeps inside its width', () => 
   }
   assert.equal(layOut(400, 7, 3, 'ltr').shape, 'down');
   assert.equal(layOut(1000, 7, 3, 'ltr').shape, 'across');
+});
+
+test('the water reaches as far as the walk has come', () => {
+  const picture = layOut(1000, 7, 3, 'ltr');
+  assert.equal(reachOf(picture, -1, 'ltr').width, 0);
+  assert.equal(reachOf(picture, 2, 'ltr').width, picture.stations[2]!.x);
+  assert.equal(reachOf(picture, 6, 'ltr').width, 1000);
+  const mirrored = layOut(1000, 7, 3, 'rtl');
+  assert.equal(reachOf(mirrored, 2, 'rtl').x, mirrored.stations[2]!.x);
+  assert.equal(reachOf(layOut(400, 7, 3, 'ltr'), 0, 'ltr').height, 56);
 });
 
 const entry = (sequence: number, action: string): AuditEntry => ({

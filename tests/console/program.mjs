@@ -6,6 +6,10 @@ import {join} from 'node:path';
 
 const binary = process.env.FALAJ_BINARY;
 
+// The program refuses settings that it does not know, and must not take over those of a person.
+const environment = Object.fromEntries(Object.entries(process.env)
+  .filter(([name]) => !name.startsWith('FALAJ_') || name === 'FALAJ_LIBRARY_DIR'));
+
 export function temporaryFolder() {
   const folder = mkdtempSync(join(tmpdir(), 'falaj-console-test-'));
   return {folder, remove: () => rmSync(folder, {recursive: true, force: true})};
@@ -16,7 +20,7 @@ export function startProgram(folder, port = 0) {
   if (!binary) throw new Error('FALAJ_BINARY must name the program: run ./dev test console');
   const child = spawn(binary,
     ['dev', '--data', folder, '--port', String(port), '--grpc-port', '0'],
-    {stdio: ['ignore', 'pipe', 'pipe']});
+    {stdio: ['ignore', 'pipe', 'pipe'], env: environment});
   const ended = new Promise((resolve) => child.once('exit', resolve));
   let said = '';
   const url = new Promise((resolve, reject) => {
@@ -41,7 +45,7 @@ export function startProgram(folder, port = 0) {
 export function runDemo(base) {
   return new Promise((resolve, reject) => {
     const child = spawn(binary, ['demo', '--server', base, '-o', 'json'],
-      {stdio: ['ignore', 'pipe', 'pipe']});
+      {stdio: ['ignore', 'pipe', 'pipe'], env: environment});
     let out = '';
     let errors = '';
     child.stdout.on('data', (bytes) => { out += bytes; });

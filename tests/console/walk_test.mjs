@@ -57,6 +57,12 @@ test('the home page draws every station with its live count', async () => {
   }
   assert.match(await page.locator('h1').textContent(), /took over and is serving/);
   assert.ok(await page.locator('.activity li').count() >= 5);
+  const {policies: [policy]} = await getJson(base, `/api/v1/policies?project=${project}`);
+  assert.notEqual(policy.current.action.reason, '');
+  assert.match(await page.locator('[data-testid=loop-now]').textContent(),
+    new RegExp(`${policy.current.action.reason}$`), 'why the loop waits');
+  assert.deepEqual(await page.locator('.gate strong').allTextContents(),
+    [policy.snapshot.champion_auc, policy.snapshot.candidate_auc].map((auc) => auc.toFixed(3)));
   assert.match(await page.locator('.ledger').textContent(),
     new RegExp(`^${counts.audit_entries.toLocaleString('en')} audit entries`));
   await screenshot(page, 'home');
@@ -110,6 +116,8 @@ test('the models page shows the promoted champion, its proof and why it changed'
   assert.match(await champion.textContent(),
     new RegExp(`equal on ${proof.rows.toLocaleString('en')} rows`));
   await page.waitForSelector('.timeline >> text=loop.promote');
+  const {latency} = await overview();
+  assert.ok(latency[0].points.some((p) => p.rps > 0), 'the demo has asked the deployment');
   await page.waitForSelector('.deployment canvas');
   assert.ok(await coloursOf(page.locator('.deployment canvas').first()) > 3, 'sparkline drawn');
   await done();
@@ -161,14 +169,17 @@ test('the drift page draws windows over time and histograms, and the tables behi
   const cells = await page.locator('.heat tbody td').count();
   const features = monitor.windows[0].drift.features.length;
   assert.equal(cells, features * Math.min(30, monitor.windows.length));
+  assert.match(await page.locator('.verdict > p').textContent(), /^v2 has replaced v1/);
+  await page.waitForSelector('.verdict [data-testid=loop-now]');
   const alarmed = monitor.windows.find((w) => w.alarm);
   assert.ok(alarmed, 'the demo raises an alarm');
   const feature = alarmed.drift.worst_feature;
   await page.locator(`[data-cell="${feature} ${alarmed.id}"]`).click();
   const card = page.locator(`[data-feature="${feature}"]`);
   await page.waitForSelector(`.window-facts >> text="Window ${alarmed.id}"`);
-  assert.match(await page.locator(`[data-cell="${feature} ${alarmed.id}"]`).getAttribute('class'),
-    /level-[34]/);
+  const cell = page.locator(`[data-cell="${feature} ${alarmed.id}"]`);
+  assert.match(await cell.getAttribute('class'), /level-[34]/);
+  assert.equal(await cell.textContent(), alarmed.drift.worst.toFixed(2));
   await card.locator('canvas').waitFor();
   assert.ok(await coloursOf(card.locator('canvas')) > 4, 'histogram drawn');
   await screenshot(page, 'drift');

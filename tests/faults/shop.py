@@ -26,9 +26,10 @@ def features():
     ]
 
 
-def train_job(name="train", rounds=20, **resources):
+def train_job(name="train", rounds=20, params=None, **resources):
+    usual = {"num_leaves": 7, "rounds": rounds, "min_data_in_leaf": 5, "seed": 7}
     return thing("TrainJob", name, data={"training_set": "shop"}, engine="lightgbm",
-                 params={"num_leaves": 7, "rounds": rounds, "min_data_in_leaf": 5, "seed": 7},
+                 params={**usual, **(params or {})},
                  resources={"threads": 1, "memory": "1Gi", "time_max": "5m", **resources},
                  register={"model": "shop", "verify_rows": 1000})
 

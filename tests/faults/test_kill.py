@@ -2,6 +2,7 @@
 is half there, and the next start goes on by itself."""
 import http.client
 import os
+import threading
 import unittest
 
 import shop
@@ -29,7 +30,6 @@ class Ingest(ProgramTest):
 
     def send_until_killed(self, server, chance, reached):
         """Sends batches after `reached` until the kill; how many were acknowledged in all."""
-        import threading
         acknowledged = [reached]
 
         def send():
@@ -88,7 +88,6 @@ class Freeze(ProgramTest):
             self.one_round(self.server(data=self.copy_of(base.data)), chance, wanted)
 
     def one_round(self, server, chance, wanted):
-        import threading
         server.start()
         answered = []
 
@@ -118,7 +117,7 @@ class Train(ProgramTest):
     def test_a_killed_server_takes_its_engine_along_and_trains_again(self):
         server = self.server().start()
         shop.stock(server)
-        server.apply(shop.train_job("long", rounds=4000))
+        server.apply(shop.train_job("long", rounds=1000))
         started = server.train("long")
         engine = server.engine()
         server.kill()
@@ -134,7 +133,7 @@ class Train(ProgramTest):
     def test_a_server_that_always_dies_does_not_train_for_ever(self):
         server = self.server().start()
         shop.stock(server)
-        server.apply(shop.train_job("long", rounds=4000))
+        server.apply(shop.train_job("long", rounds=1000))
         started = server.train("long")
         for _ in range(3):
             server.engine()
@@ -210,8 +209,8 @@ class Promote(ProgramTest):
             shop.thing("Monitor", "watch", deployment="shop", window=f"{self.WINDOW} rows",
                        drift={"method": "psi", "threshold": 0.2, "of": "1 in 1"}),
             shop.thing("Policy", "loop", on="drift", monitor="watch", then="promote",
-                       retrain={"job": "train", "window": "30d", "labels_min": 500},
-                       gate={"metric": "auc", "window": "7d", "no_worse_by": 0.002}))
+                       retrain={"job": "train", "window": "30d", "labels_min": 900},
+                       gate={"metric": "auc", "window": "1d", "no_worse_by": 0.002}))
         server.ingest("visits", shop.visits(1, day=10, scale=4.0))
         shop.predict(server)
         wait_until(lambda: server.get("/api/v1/alarms")["alarms"], "the alarm")
@@ -232,8 +231,9 @@ class Promote(ProgramTest):
 
     def one_round(self, server, chance, action):
         before = {each: len(server.audited(each)) for each in (action,) if each}
-        for second in range(3):
-            server.ingest("bought", shop.labels(day=11, second=second, turned=True))
+        # The turned world: two days to learn from, then one to be compared on.
+        for day in (11, 12, 14):
+            server.ingest("bought", shop.labels(day=day, turned=True))
         if action is None:
             at_random_moment(chance, 1.0)
         else:
@@ -248,6 +248,8 @@ class Promote(ProgramTest):
         self.assertEqual(len(server.get("/api/v1/models/shop")["versions"]), 2)
         self.assertEqual(len(server.audited("loop.retrain")), 1)
         self.assertEqual(len(server.audited("loop.promote")), 1)
+        compared = server.get("/api/v1/policies")["policies"][0]["snapshot"]
+        self.assertGreater(compared["candidate_auc"], compared["champion_auc"])
         self.assertTrue(server.audit_holds())
         for entry in server.audited("loop."):
             server.good("POST", f"/api/v1/audit/{entry['sequence']}:replay", {})

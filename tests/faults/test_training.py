@@ -33,7 +33,7 @@ class Engine(ProgramTest):
 
     def test_killed_once_it_is_tried_again(self):
         server = self.falaj_server
-        server.apply(shop.train_job("long", rounds=4000))
+        server.apply(shop.train_job("long", rounds=1000))
         started = server.train("long")
         os.kill(server.engine(), signal.SIGKILL)
         job = server.job_ended(started["job"])
@@ -54,11 +54,12 @@ class Engine(ProgramTest):
 
     def test_out_of_memory(self):
         server = self.falaj_server
-        # Wide bins over many leaves want far more than the least a job may be given.
-        server.ingest("visits", shop.visits(1, day=2, customers=200_000))
-        server.ingest("bought", shop.labels(day=3, customers=200_000))
+        # A histogram of 4095 bins for each of 4096 leaves is 256 MiB; the job is given 64.
+        server.ingest("visits", shop.visits(1, day=2, customers=20_000))
+        server.ingest("bought", shop.labels(day=3, customers=20_000))
         server.good("POST", "/api/v1/training-sets/shop:freeze", {})
-        server.apply(shop.train_job("starved", rounds=50, memory="64Mi"))
+        greedy = {"num_leaves": 4096, "max_bin": 4095, "min_data_in_leaf": 1}
+        server.apply(shop.train_job("starved", rounds=50, params=greedy, memory="64Mi"))
         self.failed_with(server.train("starved"), "FJ-4003")
         self.goes_on()
 

@@ -75,6 +75,7 @@ export const ar: Strings = {
     loopPhase: {watching: 'مراقبة', training: 'إعادة تدريب', evaluating: 'عند البوابة'},
     now: 'قيد التنفيذ',
     idle: 'لا شيء قيد التشغيل. ابدأ مهمة تدريب:',
+    idleWithoutJob: 'لا شيء قيد التشغيل. تحدد مهمة التدريب ما يُدرَّب وعلى أي مجموعة.',
     loopTitle: 'الحلقة',
     loopWaits: 'الآن',
     loopDid: 'آخر قرار',

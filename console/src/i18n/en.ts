@@ -63,6 +63,7 @@ export const en = {
       {[phase: string]: string},
     now: 'Under way',
     idle: 'Nothing is running. Start a training job:',
+    idleWithoutJob: 'Nothing is running. A TrainJob says what to train, on which training set.',
     loopTitle: 'The loop',
     loopWaits: 'Now',
     loopDid: 'Last decision',

@@ -7,6 +7,7 @@ import type {Deployment, LatencyPoint} from '../api/types';
 import {formatClock, formatFixed, formatMs, formatShort} from '../format';
 import {useWords} from '../i18n';
 import type {KeyField} from '../key_fields';
+import {latencySeries} from '../latency_series';
 import {Chart, type MakeOptions} from '../parts/chart';
 import {Chip, Code, Command, DataTable, Figure, useAgo} from '../parts/parts';
 import {TryIt} from './try_it';
@@ -15,7 +16,7 @@ const kSpark: MakeOptions = (colours) => ({
   legend: {show: false},
   cursor: {show: false},
   padding: [6, 8, 0, 0],
-  scales: {x: {time: true}, y: {range: (_plot, _min, max) => [0, Math.max(max * 1.15, 0.001)]}},
+  scales: {x: {time: true, range: around}, y: {range: (_plot, _min, max) => [0, Math.max(max * 1.15, 0.001)]}},
   axes: [
     {
       stroke: colours.muted, grid: {show: false}, ticks: {show: false}, size: 24, space: 90,
@@ -28,11 +29,18 @@ const kSpark: MakeOptions = (colours) => ({
   ],
   series: [
     {},
-    {label: 'p50', stroke: colours.water, width: 2.5, fill: `${fade(colours.water)}`,
-      points: {show: false}},
-    {label: 'p99', stroke: colours.amber, width: 1.5, dash: [5, 4], points: {show: false}},
+    {label: 'p50', stroke: colours.water, width: 2.5, fill: fade(colours.water),
+      points: {show: true, size: 6, fill: colours.water}},
+    {label: 'p99', stroke: colours.amber, width: 1.5, dash: [5, 4],
+      points: {show: true, size: 5, fill: colours.amber}},
   ],
 });
+
+// One burst may be a single sample: it still stands in the middle of a span of time.
+function around(_plot: uPlot, min: number, max: number): [number, number] {
+  const room = Math.max(1, (max - min) * 0.04);
+  return [min - room, max + room];
+}
 
 function fade(colour: string): string {
   return colour.replace(/^rgb\((.*)\)$/, 'rgba($1, 0.16)');
@@ -40,10 +48,10 @@ function fade(colour: string): string {
 
 function Latency({points, command}: {points: LatencyPoint[]; command: string}) {
   const {t, lang} = useWords();
-  const data = useMemo<uPlot.AlignedData>(() => [
-    points.map((p) => p.t / 1000), points.map((p) => p.p50_ms), points.map((p) => p.p99_ms),
-  ], [points]);
-  if (points.length < 2) {
+  const series = useMemo(() => latencySeries(points), [points]);
+  const data = useMemo<uPlot.AlignedData>(
+    () => [series.seconds, series.p50, series.p99], [series]);
+  if (series.seconds.length === 0) {
     return (
       <div class="calm quiet-channel">
         <svg viewBox="0 0 400 90" preserveAspectRatio="none" aria-hidden="true">
@@ -54,14 +62,14 @@ function Latency({points, command}: {points: LatencyPoint[]; command: string}) {
       </div>
     );
   }
-  const last = points[points.length - 1]!;
-  const label = `${t.models.latency}: ${t.models.median} ${formatMs(last.p50_ms)}, ` +
-    `${t.models.p99} ${formatMs(last.p99_ms)}`;
+  const last = series.seconds.length - 1;
+  const label = `${t.models.latency}: ${t.models.median} ${formatMs(series.p50[last] ?? 0)}, ` +
+    `${t.models.p99} ${formatMs(series.p99[last] ?? 0)}`;
   return (
     <Figure title={t.models.latency}
       note={<span class="keys" aria-hidden="true">
         <i class="key line" />{t.columns.p50}<i class="key dashes" />{t.columns.p99}</span>}
-      chart={<Chart label={label} height={176} data={data} options={kSpark} optionsKey="spark" />}
+      chart={<Chart label={label} height={216} data={data} options={kSpark} optionsKey="spark" />}
       table={() => <DataTable caption={t.models.latency} rows={[...points].reverse()}
         rowKey={(p) => String(p.t)} columns={[
           {head: t.columns.time, cell: (p) => <Code>{formatClock(p.t, lang)}</Code>},

@@ -136,7 +136,8 @@ function UnderWay({overview, project, revision}: {
   const jobs = useResource(`jobs ${project}`, revision,
     (signal) => api.objects(project, 'TrainJob', signal)).data;
   if (overview.running.length === 0) {
-    const job = jobs?.[0]?.metadata.name ?? 'JOB';
+    const job = jobs?.[0]?.metadata.name;
+    if (job === undefined) return <p class="calm">{t.home.idleWithoutJob}</p>;
     return <div class="calm"><p>{t.home.idle}</p>
       <Command>{`falaj train ${job} -p ${project}`}</Command></div>;
   }

@@ -108,6 +108,20 @@ function down(width: number, count: number, loopTo: number, mirror: (x: number) 
   };
 }
 
+// The part of the picture up to station `last`: how far the water has come. Whole at the last one,
+// empty when `last` is -1.
+export function reachOf(
+  layout: WalkLayout, last: number, direction: 'ltr' | 'rtl',
+): {x: number; y: number; width: number; height: number} {
+  const {width, height, stations, shape} = layout;
+  const at = stations[last];
+  if (!at) return {x: 0, y: 0, width: 0, height: 0};
+  if (last === stations.length - 1) return {x: 0, y: 0, width, height};
+  if (shape === 'down') return {x: 0, y: 0, width, height: at.y};
+  return direction === 'rtl' ? {x: at.x, y: 0, width: width - at.x, height} :
+    {x: 0, y: 0, width: at.x, height};
+}
+
 // `direction` mirrors the picture: in a right-to-left page the water runs from right to left.
 export function layOut(
   width: number, count: number, loopTo: number, direction: 'ltr' | 'rtl',

@@ -7,7 +7,7 @@ import {formatCount, formatShort} from '../format';
 import {useWords} from '../i18n';
 import {hrefOf} from '../router';
 import {kLoopTo, stationsOf, type Station, type StationId} from './stations';
-import {layOut, type Point, type WalkLayout} from './layout';
+import {layOut, reachOf, type Point, type WalkLayout} from './layout';
 
 export interface WalkProps {
   overview: Overview;
@@ -79,22 +79,29 @@ function Basin({station, at, radius}: {station: Station; at: Point; radius: numb
 export function Walk({overview, project, shown, loopNote, loopFlows}: WalkProps) {
   const {t, lang} = useWords();
   const {box, width} = useWidth();
-  const mirrored = lang === 'ar';
+  const direction = lang === 'ar' ? 'rtl' : 'ltr';
   const stations = stationsOf(overview, t);
-  const layout = layOut(width || 1200, stations.length, kLoopTo, mirrored ? 'rtl' : 'ltr');
-  const wet = stations.some((s) => s.count > 0);
+  const layout = layOut(width || 1200, stations.length, kLoopTo, direction);
+  const furthest = stations.findLastIndex((s) => s.count > 0);
+  const reach = reachOf(layout, furthest, direction);
   return (
     <div ref={box} class={`walk ${layout.shape}`}>
       {width > 0 && (
         <svg width={width} height={layout.height} role="group" aria-label={t.home.picture}>
-          <defs><radialGradient id="basin-depth">
-            <stop class="basin-bed" offset="0.45" /><stop class="basin-shore" offset="1" />
-          </radialGradient></defs>
-          <g aria-hidden="true" class={wet ? 'wet' : 'dry'}>
-            <path class="channel-bank" d={layout.channel} />
-            <path class="channel-water" d={layout.channel} />
-            <path class="channel-flow" d={layout.channel} />
-          </g>
+          <defs>
+            <radialGradient id="basin-depth">
+              <stop class="basin-bed" offset="0.45" /><stop class="basin-shore" offset="1" />
+            </radialGradient>
+            <clipPath id="walk-reach"><rect {...reach} /></clipPath>
+          </defs>
+          {(['dry', 'wet'] as const).map((state) => (
+            <g key={state} aria-hidden="true" class={state}
+              clip-path={state === 'wet' ? 'url(#walk-reach)' : undefined}>
+              <path class="channel-bank" d={layout.channel} />
+              <path class="channel-water" d={layout.channel} />
+              <path class="channel-flow" d={layout.channel} />
+            </g>
+          ))}
           <g aria-hidden="true" class={loopFlows ? 'wet' : 'dry'}>
             <path class="loop-bank" d={layout.loop} />
             <path class="loop-water" d={layout.loop} />

@@ -12,7 +12,7 @@
 namespace falaj::serving {
 namespace {
 
-RuntimeOptions options() { return {"libonnxruntime.so.1", 1}; }
+RuntimeOptions options() { return {FALAJ_TEST_LIBS "libonnxruntime.so.1", 1}; }
 
 // A fresh file with these bytes, gone with the object.
 class ModelFile {

@@ -11,6 +11,11 @@
 #include "serving/deployments.h"
 #include "serving/testing/tiny_onnx.h"
 
+// Where the unpacked libraries are, from the module's CMakeLists.txt; else the run path decides.
+#ifndef FALAJ_TEST_LIBS
+#define FALAJ_TEST_LIBS ""
+#endif
+
 namespace falaj::serving::testing {
 
 class ServingWorld : public features::FeatureWorld {
@@ -23,8 +28,7 @@ class ServingWorld : public features::FeatureWorld {
     const Status migrated = sql->migrate(all);
     EXPECT_TRUE(migrated.ok()) << migrated.error().message;
     models = std::make_unique<registry::Models>(*sql, *blobs, audit, clock);
-    // By name: the test binaries' run path leads to the unpacked libraries.
-    runtime = open_onnx_runtime({"libonnxruntime.so.1", 1}).value();
+    runtime = open_onnx_runtime({FALAJ_TEST_LIBS "libonnxruntime.so.1", 1}).value();
     make_deployments();
   }
 

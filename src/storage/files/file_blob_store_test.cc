@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -46,6 +47,20 @@ TEST(FileBlobStore, a_changed_content_is_found_by_get_and_path) {
   EXPECT_EQ(store->path(id).error().id, ErrorId::kBlobCorrupt);
   ASSERT_TRUE(store->put("hello").ok());  // Writing it again heals it.
   EXPECT_EQ(store->get(id).value(), "hello");
+}
+
+TEST(FileBlobStore, a_content_changed_after_it_was_checked_is_found_by_path) {
+  const TempFolder folder;
+  const auto store = open_store(folder.path());
+  const BlobId id = store->put("hello").value();
+  ASSERT_TRUE(store->path(id).ok());
+  const std::string file = file_of(folder, id);
+  overwrite(file, "hellO");
+  // File times are coarse: what a later write would have got.
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
+  EXPECT_EQ(store->path(id).error().id, ErrorId::kBlobCorrupt);
+  ASSERT_TRUE(store->put("hello").ok());
+  EXPECT_TRUE(store->path(id).ok());
 }
 
 TEST(FileBlobStore, does_not_follow_a_planted_link) {
