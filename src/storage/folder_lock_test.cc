@@ -1,6 +1,12 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <latch>
+#include <thread>
 
 #include "storage/open.h"
 #include "storage/testing/temp_folder.h"
@@ -19,6 +25,30 @@ TEST(FolderLock, is_held_once_and_released_when_dropped) {
       << second.error().message;
   first.value().reset();
   EXPECT_TRUE(FolderLock::acquire(folder / "a/b").ok());
+}
+
+pid_t dead_process() {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  ::waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+TEST(FolderLock, waits_for_what_a_killed_holder_left_behind) {
+  const TempFolder folder;
+  { ASSERT_TRUE(FolderLock::acquire(folder.path()).ok()); }
+  std::ofstream(folder / "falaj.lock") << dead_process() << "\n";
+  const int left_behind = ::open((folder / "falaj.lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(left_behind, LOCK_EX), 0);
+  EXPECT_EQ(FolderLock::acquire(folder.path()).error().id, ErrorId::kDataFolderLocked);
+  std::latch begun(1);
+  std::thread starter([&] {
+    begun.count_down();
+    EXPECT_TRUE(FolderLock::acquire(folder.path()).ok());
+  });
+  begun.wait();
+  ::close(left_behind);
+  starter.join();
 }
 
 TEST(FolderLock, refuses_a_folder_of_a_newer_program) {

@@ -8,15 +8,21 @@ import {runDemo, startProgram, temporaryFolder} from './program.mjs';
 
 const kWidth = 1280;
 const kColours = 256;
+const kClose = 40;
 
-// Colours as 24-bit numbers; those that cover most are kept, the others take the nearest of them.
+// Colours as 24-bit numbers; those that cover most are kept, unless one close by is kept already,
+// and the others take the nearest of them.
 function paletteOf(pixels) {
   const seen = new Map();
   for (const colour of pixels) seen.set(colour, (seen.get(colour) ?? 0) + 1);
   const byUse = [...seen].sort((a, b) => b[1] - a[1]).map(([colour]) => colour);
-  const kept = byUse.slice(0, kColours);
   const apart = (a, b) => ((a >> 16) - (b >> 16)) ** 2 +
     ((a >> 8 & 255) - (b >> 8 & 255)) ** 2 + ((a & 255) - (b & 255)) ** 2;
+  const kept = [];
+  for (const colour of byUse) {
+    if (kept.length === kColours) break;
+    if (kept.every((other) => apart(other, colour) > kClose)) kept.push(colour);
+  }
   const index = new Map(byUse.map((colour) => [colour, kept.reduce(
     (best, _, i) => apart(kept[i], colour) < apart(kept[best], colour) ? i : best, 0)]));
   return {kept, index};

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -16,18 +19,18 @@
 namespace falaj::storage {
 namespace {
 
-// The pid a holder wrote into its lock file, as " (process 4711)", or "".
-std::string holder_of(int fd) {
+constexpr int kGraceMilliseconds = 500;
+
+// The pid that a holder wrote into its lock file; 0 if there is none.
+pid_t holder_of(int fd) {
   std::array<char, 64> buffer{};
   const ssize_t length = ::pread(fd, buffer.data(), buffer.size(), 0);
-  std::string digits;
-  for (ssize_t i = 0; i < length && buffer[static_cast<std::size_t>(i)] >= '0' &&
-                      buffer[static_cast<std::size_t>(i)] <= '9';
-       ++i) {
-    digits += buffer[static_cast<std::size_t>(i)];
-  }
-  return digits.empty() ? "" : " (process " + digits + ")";
+  pid_t pid = 0;
+  if (length > 0) std::from_chars(buffer.data(), buffer.data() + length, pid);
+  return pid;
 }
+
+bool is_alive(pid_t pid) { return pid > 0 && (::kill(pid, 0) == 0 || errno != ESRCH); }
 
 }  // namespace
 
@@ -148,12 +151,18 @@ Status replace_file(const std::string& path, std::string_view content, Durabilit
 Result<Fd> lock_file(const std::string& path) {
   Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.valid()) return file_error(errno, "open lock", path);
-  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+  for (int waited = 0; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return file_error(errno, "lock", path);
-    return Error(ErrorId::kDataFolderLocked, path + " is held by another process" +
-                                                 holder_of(file.get()) +
-                                                 "; stop that one or use another data folder");
+    const pid_t holder = holder_of(file.get());
+    if (is_alive(holder) || waited >= kGraceMilliseconds) {
+      const std::string name = holder > 0 ? " (process " + std::to_string(holder) + ")" : "";
+      return Error(ErrorId::kDataFolderLocked, path + " is held by another process" + name +
+                                                   "; stop that one or use another data folder");
+    }
+    // A server killed while it forked leaves a half-made child with its locks for a moment.
+    ::poll(nullptr, 0, 5);
+    waited += 5;
   }
   return file;
 }

@@ -54,7 +54,8 @@ Status make_folder(const std::string& path, Durability durability);
 Status replace_file(const std::string& path, std::string_view content, Durability durability);
 
 // Creates `path` if needed and holds it exclusively until the Fd is dropped or the process ends.
-// FJ-8001 when another open file holds it; `holder` (a pid found inside) is named if present.
+// FJ-8001 when another open file holds it, naming the pid found inside: at once when that process
+// lives, else after half a second, for children of a killed process let go a moment after it.
 Result<Fd> lock_file(const std::string& path);
 
 std::string parent_folder(const std::string& path);
