@@ -57,7 +57,8 @@ test('an edge just under zero reads as under 0, and the bin after it as 0', () =
 test('long fractions in a sentence are shortened, everything else stays', () => {
   assert.equal(shortenNumbers('AUC 0.8159880058965425 of version 2 on 6000 rows: 0.002.'),
     'AUC 0.816 of version 2 on 6000 rows: 0.002.');
-  assert.equal(shortenNumbers('took 1234.56789 s, 01M7HJ1.23456.7'), 'took 1234.6 s, 01M7HJ1.23456.7');
+  assert.equal(shortenNumbers('took 1234.56789 s, 01M7HJ1.23456.7'),
+    'took 1234.6 s, 01M7HJ1.23456.7');
 });
 
 test('shares of nothing are zero, not NaN', () => {

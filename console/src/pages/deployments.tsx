@@ -16,7 +16,10 @@ const kSpark: MakeOptions = (colours) => ({
   legend: {show: false},
   cursor: {show: false},
   padding: [6, 8, 0, 0],
-  scales: {x: {time: true, range: around}, y: {range: (_plot, _min, max) => [0, Math.max(max * 1.15, 0.001)]}},
+  scales: {
+    x: {time: true, range: around},
+    y: {range: (_plot, _min, max) => [0, Math.max(max * 1.15, 0.001)]},
+  },
   axes: [
     {
       stroke: colours.muted, grid: {show: false}, ticks: {show: false}, size: 24, space: 90,

@@ -112,7 +112,8 @@ function MonitorView({project, monitor, serving, policy}: {
   const [chosen, setChosen] = useState<Cell>();
   const newest = monitor.windows[0];
   if (!newest) {
-    return <Empty text={t.empty.windows} command={`falaj predict ${monitor.deployment} KEY=VALUE`} />;
+    return <Empty text={t.empty.windows}
+      command={`falaj predict ${monitor.deployment} KEY=VALUE -p ${project}`} />;
   }
   const windows = monitor.windows.slice(0, kColumnsMax).reverse();
   const known = chosen && windows.some((w) => w.id === chosen.window) ? chosen : undefined;
@@ -148,6 +149,7 @@ export function Drift({project, overview, revision}: PageProps) {
     return {objects, states};
   }).data;
   const monitor = data?.find((m) => m.name === name) ?? data?.[0];
+  const serving = overview?.deployments.find((d) => d.name === monitor?.deployment);
   const watching = declared?.objects.find((o) => o.spec['monitor'] === monitor?.name);
   const policy = declared?.states.find((p) => p.policy === watching?.metadata.name);
   return (
@@ -163,7 +165,7 @@ export function Drift({project, overview, revision}: PageProps) {
       {error ? <Failure error={error} /> : !data ? <Loading /> : !monitor ?
         <Empty text={t.empty.monitors} command="falaj demo" /> :
         <MonitorView key={monitor.name} project={project} monitor={monitor} policy={policy}
-          serving={overview?.deployments.find((d) => d.name === monitor.deployment)?.version ?? 0} />}
+          serving={serving?.version ?? 0} />}
     </main>
   );
 }

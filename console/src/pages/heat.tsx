@@ -90,11 +90,13 @@ export function Heat({monitor, windows, selected, onSelect}: {
         <thead><tr role="row" class="answered">
           <td />
           {byVersion(windows).map(({version, count}, i) => (
-            <th key={i} scope="colgroup" colSpan={count}><span>{t.drift.model(version)}</span></th>))}
+            <th key={i} scope="colgroup" colSpan={count}>
+              <span>{t.drift.model(version)}</span></th>))}
         </tr><tr role="row">
           <td />
           {windows.map((w) => (
-            <th key={w.id} scope="col" class={`${w.alarm ? 'alarm' : ''} ${w.id === selected.window ? 'here' : ''}`}
+            <th key={w.id} scope="col"
+              class={`${w.alarm ? 'alarm' : ''} ${w.id === selected.window ? 'here' : ''}`}
               title={w.alarm ? t.drift.alarm : ''}><Code>{w.id}</Code></th>))}
         </tr></thead>
         <tbody>{features.map((feature) => (

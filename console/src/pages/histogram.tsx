@@ -79,7 +79,9 @@ function optionsFor(
         size: 44, space: 30, values: percentTicks,
       },
     ],
-    series: [{}, {paths: () => null, points: {show: false}}, {paths: () => null, points: {show: false}}],
+    series: [
+      {}, {paths: () => null, points: {show: false}}, {paths: () => null, points: {show: false}},
+    ],
     hooks: {draw: [drawBars(colours, drifted)]},
   });
 }
@@ -101,8 +103,9 @@ export function Histogram({histogram, drift, score, chosen}: {
         title={<Code>{feature}</Code>}
         note={<Chip tone={drifted ? 'clay' : 'water'}>
           <Code>{formatFixed(score, 3)}</Code>{drifted ? ` ${verdict}` : ''}</Chip>}
-        chart={<Chart label={`${feature}: ${formatFixed(score, 3)}, ${verdict}`} height={chosen ? 240 : 168}
-          data={data} options={optionsFor(histogram, drifted, steps, t.drift.missing)}
+        chart={<Chart label={`${feature}: ${formatFixed(score, 3)}, ${verdict}`}
+          height={chosen ? 240 : 168} data={data}
+          options={optionsFor(histogram, drifted, steps, t.drift.missing)}
           optionsKey={`${feature} ${edges.length} ${drifted} ${steps} ${t.drift.missing}`} />}
         table={() => <DataTable caption={feature} rows={labels.map((label, i) => ({label, i}))}
           rowKey={(r) => r.label} columns={[
