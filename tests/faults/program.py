@@ -41,7 +41,7 @@ def wait_until(condition, what, seconds=PATIENCE_SECONDS):
 
 
 def wait_for_end(pid, seconds=PATIENCE_SECONDS):
-    """True once the process has ended, zombies included; False when it still runs at the deadline."""
+    """True once the process has ended, zombies included; False at the deadline."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -53,7 +53,7 @@ def wait_for_end(pid, seconds=PATIENCE_SECONDS):
 
 
 def at_random_moment(chance, most_seconds):
-    """A fault strikes at a moment drawn from the seeded `chance`, not at one that suits the program."""
+    """A fault strikes at a moment drawn from the seeded `chance`, not at a convenient one."""
     select.select([], [], [], chance.uniform(0, most_seconds))
 
 
@@ -97,7 +97,7 @@ class Reply:
 
 
 class Server:
-    """`falaj dev` in a folder of its own. start() returns when it said ready, or fails with its log."""
+    """`falaj dev` in its own folder. start() returns when it said ready, or fails with its log."""
 
     def __init__(self, data, *flags, prefix=(), port=0):
         self.data, self.flags, self.prefix, self.port = data, flags, list(prefix), port
@@ -124,7 +124,7 @@ class Server:
     def start(self):
         ended = self.launch()
         if ended is not None:
-            raise AssertionError(f"the server ended with {ended[0]} before it was ready:\n{ended[1]}")
+            raise AssertionError(f"the server ended with {ended[0]}, never ready:\n{ended[1]}")
         return self
 
     @property
@@ -157,7 +157,7 @@ class Server:
         return where.hostname, where.port
 
     def request(self, method, path, body=None, kind="application/json"):
-        """One request on a connection of its own. OSError or HTTPException when there is no reply."""
+        """One request on its own connection. OSError or HTTPException when no reply comes."""
         if isinstance(body, (dict, list)):
             body = json.dumps(body).encode()
         if isinstance(body, str):

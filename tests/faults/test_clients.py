@@ -1,4 +1,4 @@
-"""Clients that send nonsense, too much, too slowly or all at once: each gets its code, others go on."""
+"""Clients send nonsense, too much, too slowly or all at once: each gets its code."""
 import os
 import resource
 import select
@@ -45,7 +45,7 @@ class Malformed(ProgramTest):
             "not JSON": b"kind: Zone",
             "a NUL": zone % (b"a\0b", b"{}"),
             "a huge number": zone % (b"a", b'{"retention":1e999999}'),
-            "a number beyond 64 bits": zone % (b"a", b'{"retention":123456789012345678901234567890}'),
+            "a number beyond 64 bits": zone % (b"a", b'{"retention":%s}' % (b"9" * 30)),
             "text after it": zone % (b"a", b"{}") + b"{}",
         }
         for name, body in cases.items():
@@ -85,7 +85,7 @@ class Malformed(ProgramTest):
             "a head alone": (head, ("FJ-3003",)),
             "a missing column": (b"customer_id,at\n1,2026-01-01T00:00:00Z\n", ("FJ-3002",)),
             "a NUL": (head + b"1,2026-01-01T00:00:00Z,1\x00,1\n", ("FJ-3001", "FJ-3003")),
-            "a huge number": (head + b"1,2026-01-01T00:00:00Z,1," + b"9" * 400 + b"\n", ("FJ-3003",)),
+            "a huge number": (head + row[:-2] + b"9" * 400 + b"\n", ("FJ-3003",)),
             "no number": (head + b"1,2026-01-01T00:00:00Z,much,1\n", ("FJ-3003",)),
             "an open quote": (head + b'1,2026-01-01T00:00:00Z,"1,1\n', ("FJ-3001", "FJ-3003")),
             "a column twice": (b"customer_id,at,at,pages,batch\n" + row, ("FJ-3001", "FJ-3002")),
@@ -100,7 +100,8 @@ class Malformed(ProgramTest):
         with open(path, "rb") as file:
             whole = file.read()
         self.assertEqual(whole[:4], b"PAR1", "the control: this is a Parquet file")
-        cases = {"half": whole[:len(whole) // 2], "no footer": whole[:-8], "a head alone": whole[:4],
+        cases = {"half": whole[:len(whole) // 2], "no footer": whole[:-8],
+                 "a head alone": whole[:4],
                  "no head": whole[len(whole) // 2:], "not Parquet": b"x" * 1000,
                  "a footer too long": whole[:-8] + b"\xff\xff\xff\x7fPAR1"}
         for name, body in cases.items():
@@ -121,7 +122,8 @@ class Limits(ProgramTest):
         reply = server.request("POST", INGEST + "csv", b"x" * 200_000)
         self.assertEqual((reply.status, reply.code), (413, "FJ-1009"), reply.text)
         with socket.create_connection(server.address(), PATIENCE_SECONDS) as raw:
-            raw.sendall(b"POST " + (INGEST + "csv").encode() + b" HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+            raw.sendall(b"POST " + (INGEST + "csv").encode() + b" HTTP/1.1\r\n"
+                        b"Host: 127.0.0.1:%d\r\n"
                         b"Content-Length: 9000000000000\r\n\r\n" % server.address()[1])
             self.assertIn(b" 413 ", raw.recv(4096).split(b"\r\n")[0])
         self.assertEqual(os.listdir(os.path.join(server.data, "uploads")), [])

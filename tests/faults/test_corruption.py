@@ -46,7 +46,7 @@ class Blobs(ProgramTest):
         flip(blob_path(server, manifest["data"]))
         started = server.train("train")
         job = server.job_ended(started["job"])
-        self.assertEqual(job["status"], "failed", "it trained on bytes that are not the frozen ones")
+        self.assertEqual(job["status"], "failed", "it trained on other bytes")
         self.assertRegex(job["error"], "FJ-(8006|3004|3001)")
         self.assertEqual(server.audited("model.register"), [])
 
@@ -63,7 +63,7 @@ class Blobs(ProgramTest):
         flip(blob_path(server, self.onnx_of(server, 2)))
         server.request("PUT", "/api/v1/models/shop/aliases/champion",
                        {"version": 2, "reason": "a damaged file"})
-        shown = wait_until(lambda: server.deployment("shop").get("error"), "the failure to be shown")
+        shown = wait_until(lambda: server.deployment("shop").get("error"), "the failure")
         self.assertRegex(shown, "FJ-(5002|8006)|hash|blob")
         self.assertEqual(server.deployment("shop")["version"], 1)
         self.assertEqual(shop.predict(server), before)
@@ -75,14 +75,14 @@ class Blobs(ProgramTest):
         self.assertEqual(server.stop(), 0)
         flip(path)
         server.start()
-        shown = wait_until(lambda: server.deployment("shop").get("error"), "the failure to be shown")
+        shown = wait_until(lambda: server.deployment("shop").get("error"), "the failure")
         self.assertEqual(server.deployment("shop")["state"], "failed", shown)
         reply = server.request("POST", "/api/v1/deployments/shop:predict", shop.entities(1))
         self.assertEqual((reply.status, reply.code), (503, "FJ-5003"), reply.text)
 
 
 class Database(ProgramTest):
-    """Every page in turn: the start is refused, or what is read is unharmed; never something else."""
+    """A damaged page: the start is refused, or what is read is unharmed or a problem."""
 
     def test_a_page(self):
         base = self.server().start()
@@ -103,7 +103,7 @@ class Database(ProgramTest):
         return [server.request("GET", "/api/v1/" + path) for path in paths]
 
     def damage(self, base, page, whole):
-        """1 when it was noticed. A reply is the true one, or a problem that says what is damaged."""
+        """1 when it was noticed. A reply is the true one, or a problem that says so."""
         data = self.copy_of(base.data)
         with open(os.path.join(data, "metadata.db"), "r+b") as file:
             file.seek(page * 4096)

@@ -12,7 +12,7 @@ GONE = (OSError, http.client.HTTPException)
 
 
 class Ingest(ProgramTest):
-    """Every batch holds a row of every customer, so the newest batch is seen whole or not at all."""
+    """Every batch has a row of every customer: the newest is seen whole or not at all."""
 
     BATCHES = 400
 
@@ -48,7 +48,7 @@ class Ingest(ProgramTest):
         return acknowledged[0]
 
     def check(self, server, acknowledged):
-        """Offline and online hold the same batches: all acknowledged, at most the one in flight more."""
+        """Offline and online hold the same: all acknowledged, at most the one in flight more."""
         batches = server.rows("visits") / shop.CUSTOMERS - 1
         self.assertIn(batches, (acknowledged, acknowledged + 1))
         server.wait_ready("shop")

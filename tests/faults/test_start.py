@@ -10,7 +10,7 @@ from program import PROGRAM, ProgramTest
 
 
 def may_mount():
-    """Whether a mount namespace of our own is allowed here; it never touches the machine's mounts."""
+    """Whether a mount namespace of our own is allowed; the machine's mounts stay as they are."""
     done = subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"],
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return done.returncode == 0

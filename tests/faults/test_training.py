@@ -1,4 +1,4 @@
-"""A training process that is killed, starved or stuck: the job says how it ended, the server goes on."""
+"""A training process is killed, starved or stuck: the job says so, and the server goes on."""
 import os
 import signal
 import unittest
