@@ -41,16 +41,18 @@ Status Program::open(const Options& options) {
                                                 [this] {
                                                   features_.online->definitions_changed();
                                                   if (reconcile_) reconcile_->wake();
+                                                  if (loop_) loop_->wake();
                                                 });
   FALAJ_TRY(first_objects());
   warn_if_failed("deployments", serving_.deployments->tick());
   http_ =
       wire_routes(options, *catalog_, storage_, features_, training_, serving_, metrics_, clock_);
+  // Before the first request can come: a change that it makes wakes the tickers.
+  start_ticking(options);
   FALAJ_TRY(wire_http(options, http_, metrics_));
   host_ = options.http.host;
   if (!options.http.tls.certificate.empty()) scheme_ = "https";
   training_.queue->start();
-  start_ticking(options);
   return {};
 }
 
@@ -74,14 +76,16 @@ void Program::start_ticking(const Options& options) {
   reconcile_ = std::make_unique<exec::Ticker>("reconcile", options.tick_interval, [this] {
     warn_if_failed("deployments", serving_.deployments->tick());
     warn_if_failed("monitors", serving_.monitors->tick());
-    warn_if_failed("loop", serving_.loop->tick());
   });
+  loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
+                                         [this] { warn_if_failed("loop", serving_.loop->tick()); });
   live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500),
                                          [this] { http_.feed->tick(); });
 }
 
 Program::~Program() {
   if (live_) live_->stop();
+  if (loop_) loop_->stop();
   if (reconcile_) reconcile_->stop();
   if (http_.server) http_.server->drain(Duration::seconds(1));
   http_.server.reset();

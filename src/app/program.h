@@ -36,7 +36,8 @@ class Program {
   Http http_;
   std::string scheme_ = "http";
   std::string host_;
-  std::unique_ptr<exec::Ticker> reconcile_;  // Deployments, monitors, loop.
+  std::unique_ptr<exec::Ticker> reconcile_;  // Deployments and monitors.
+  std::unique_ptr<exec::Ticker> loop_;       // Apart: a step may freeze and score for minutes.
   std::unique_ptr<exec::Ticker> live_;       // What consoles see.
 };
 

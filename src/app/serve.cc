@@ -6,6 +6,7 @@
 #include "app/program.h"
 #include "base/log.h"
 #include "cli/connection.h"
+#include "net/address.h"
 #include "telemetry/log_sinks.h"
 
 namespace falaj::app {
@@ -17,7 +18,7 @@ const SystemClock& system_clock() {
 }
 
 bool is_loopback_host(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  return host == "localhost" || net::is_loopback_address(host);
 }
 
 // Blocked before any thread starts, so that only the waiting main thread ever takes them.
@@ -74,6 +75,9 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.job_concurrency = static_cast<unsigned>(settings.integer("jobs.concurrency"));
   options.job_memory_max = settings.integer("jobs.memory_max");
   options.job_time_max = settings.duration("jobs.time_max");
+  options.job_sandbox = settings.text("jobs.sandbox") == "required"
+                            ? training::SandboxPolicy::kRequired
+                            : training::SandboxPolicy::kBestEffort;
   options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));

@@ -3,15 +3,12 @@
 #include "api/native/openapi.h"
 #include "app/wiring.h"
 #include "base/json.h"
+#include "features/quarantine_files.h"
+#include "net/address.h"
 #include "security/access.h"
 
 namespace falaj::app {
 namespace {
-
-bool is_loopback(std::string_view peer) {
-  return peer.starts_with("127.") || peer == "::1" || peer.starts_with("[::1]") ||
-         peer.starts_with("::1");
-}
 
 // The one question before every handler. There is one principal so far: whoever sits at this
 // machine, which is why the server listens on loopback only.
@@ -21,7 +18,7 @@ Status gate(const net::Route& route, net::Request& request) {
   const security::Decision decision =
       security::decide({.principal = principal,
                         .action = route.permission.action(),
-                        .loopback_peer = is_loopback(request.peer)});
+                        .loopback_peer = net::is_loopback_address(request.peer)});
   if (decision.allowed) return {};
   return Error{Code::kPermissionDenied, decision.reason};
 }
@@ -44,6 +41,9 @@ Http wire_routes(const Options& options, catalog::Catalog& catalog, Storage& sto
       api::Services{catalog, *features.ingest, *features.training_sets,
                     [sql = storage.sql.get()](const ProjectName& project) {
                       return features::view_stats(*sql, project);
+                    },
+                    [&storage](const ProjectName& project, const BlobId& id) {
+                      return features::read_quarantine(*storage.sql, *storage.blobs, project, id);
                     },
                     *training.runs, *training.queue, *training.trainer, *training.models,
                     *serving.deployments, *serving.monitors, *serving.loop, *storage.audit, metrics,

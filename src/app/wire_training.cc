@@ -23,11 +23,11 @@ Result<Training> wire_training(const Options& options, Storage& storage, Feature
   train.library_folders = {library_folder()};
   train.memory_bytes_max = options.job_memory_max;
   train.run_time_max = options.job_time_max;
+  train.sandbox = options.job_sandbox;
   parts.trainer = std::make_unique<training::TrainJobs>(train, *storage.sql, *storage.blobs,
                                                         *features.training_sets, *parts.runs,
                                                         *parts.models, *parts.queue);
   parts.queue->handle("train", *parts.trainer);
-  FALAJ_TRY(parts.trainer->recover());
   FALAJ_TRY(parts.trainer->recover());
   return parts;
 }

@@ -64,6 +64,10 @@ constexpr ErrorInfo kErrors[] = {
      "Correct its spelling; 'falaj config show' lists every setting."},
     {ErrorId::kHostRefused, Code::kPermissionDenied, "The request names a host that is not served",
      "Open the address that 'ready' printed; other names are refused against DNS rebinding."},
+    {ErrorId::kFileUnreadable, Code::kNotFound, "A local file cannot be read",
+     "Check the path, that it is a file, and that you may read it."},
+    {ErrorId::kUsage, Code::kInvalidArgument, "The command line is not valid",
+     "Correct the word that the message names; '--help' after a command lists what it takes."},
 
     {ErrorId::kObjectNotFound, Code::kNotFound, "The object does not exist",
      "Check kind, name and project; 'falaj list KIND' shows what exists."},

@@ -59,6 +59,8 @@ enum class ErrorId : std::uint16_t {
   kDuplicateField = 1012,
   kUnknownSetting = 1013,
   kHostRefused = 1014,
+  kFileUnreadable = 1015,
+  kUsage = 1016,
 
   kObjectNotFound = 2001,
   kUnknownKind = 2002,

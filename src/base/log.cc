@@ -10,7 +10,7 @@ std::atomic<Level> least_level{Level::kInfo};
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
   Sink* sink = active_sink.load(std::memory_order_acquire);
-  if (sink == nullptr || level < least_level.load(std::memory_order_relaxed)) return;
+  if (sink == nullptr || !enabled(level)) return;
   sink->write(level, event, std::vector<Field>(fields));
 }
 
@@ -19,6 +19,11 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
 void set_sink(Sink* sink, Level least) {
   least_level.store(least, std::memory_order_relaxed);
   active_sink.store(sink, std::memory_order_release);
+}
+
+bool enabled(Level level) {
+  return active_sink.load(std::memory_order_relaxed) != nullptr &&
+         level >= least_level.load(std::memory_order_relaxed);
 }
 
 void debug(std::string_view event, std::initializer_list<Field> fields) {

@@ -38,6 +38,9 @@ class Sink {
 
 // Not owned; nullptr drops everything. Set once before threads start.
 void set_sink(Sink* sink, Level least);
+// Whether a line of that level goes anywhere: asked before fields are made on a hot path. Two
+// atomic loads.
+bool enabled(Level level);
 
 void debug(std::string_view event, std::initializer_list<Field> fields = {});
 void info(std::string_view event, std::initializer_list<Field> fields = {});

@@ -25,7 +25,10 @@ TEST(Log, passes_events_at_or_above_the_level) {
   log::info("b");
   log::warn("c");
   log::error("d", {{"rows", 3u}, {"share", 0.5}, {"name", "x"}});
+  EXPECT_FALSE(log::enabled(log::Level::kInfo));
+  EXPECT_TRUE(log::enabled(log::Level::kWarn));
   log::set_sink(nullptr, log::Level::kDebug);
+  EXPECT_FALSE(log::enabled(log::Level::kError));
   log::error("dropped");
   EXPECT_EQ(sink.events, (std::vector<std::string>{"c", "d"}));
   ASSERT_EQ(sink.last.size(), 3u);

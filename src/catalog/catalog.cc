@@ -124,6 +124,21 @@ Result<Catalog::Graph> Catalog::stored_graph(storage::SqlTransaction& tx) const 
   return graph;
 }
 
+Status Catalog::check_change(storage::SqlTransaction& tx, const KindInfo& kind,
+                             const Object& object) const {
+  if (!kind.check_change) return {};
+  const std::vector<Object> history =
+      FALAJ_TRY(storage::object_history(tx, object.kind, object.project, object.name));
+  // What was accepted before may come back.
+  const std::string spec = to_json(object.spec);
+  const bool known = std::any_of(history.begin(), history.end(), [&](const Object& before) {
+    return to_json(before.spec) == spec;
+  });
+  if (known) return {};
+  for (const Object& before : history) FALAJ_TRY(kind.check_change(before, object));
+  return {};
+}
+
 Status Catalog::check_all(storage::SqlTransaction& tx, const std::vector<Object>& objects) const {
   Graph graph = FALAJ_TRY(stored_graph(tx));
   std::set<std::string> named;
@@ -141,6 +156,7 @@ Status Catalog::check_all(storage::SqlTransaction& tx, const std::vector<Object>
       return Error{ErrorId::kDuplicateObject, path_of(object) + " stands twice in one call"};
     }
     graph[path_of(object)] = FALAJ_TRY(references_of(*kind, object));
+    FALAJ_TRY(check_change(tx, *kind, object));
   }
   for (const Object& object : objects) {
     FALAJ_TRY(check_references(object, graph[path_of(object)], graph));

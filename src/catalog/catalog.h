@@ -37,7 +37,8 @@ class Catalog {
 
   // All or nothing, in any order: references among the objects of one call count as present.
   // FJ-2002 unknown kind (with the nearest), FJ-2003 missing reference, FJ-2004 a cycle (its path),
-  // FJ-2008 the same object twice in one call, and what the kind's check says.
+  // FJ-2008 the same object twice in one call, and what the kind's checks say (FJ-2006 when a field
+  // changes that may not).
   Result<std::vector<Applied>> apply(const security::RequestContext& context,
                                      const std::vector<storage::Object>& objects, Mode mode);
   Result<storage::Object> get(const std::string& kind, const std::string& project,
@@ -57,6 +58,8 @@ class Catalog {
   using Graph = std::map<std::string, std::vector<storage::Reference>, std::less<>>;
   const storage::KindInfo* find_kind(std::string_view kind) const;
   Result<Graph> stored_graph(storage::SqlTransaction& tx) const;
+  Status check_change(storage::SqlTransaction& tx, const storage::KindInfo& kind,
+                      const storage::Object& object) const;
   Status check_all(storage::SqlTransaction& tx, const std::vector<storage::Object>& objects) const;
 
   storage::SqlStore& sql_;

@@ -19,6 +19,18 @@ storage::KindInfo kind_with_parent(std::string kind, storage::Scope scope) {
           }};
 }
 
+// 'parent' is a plain text here: it may be left out, but never become another one.
+storage::KindInfo kind_with_fixed_parent() {
+  return {"Fixed", storage::Scope::kProject, "For tests.",
+          [](const Object&) { return std::vector<storage::Reference>{}; },
+          [](const Object& before, const Object& after) -> Status {
+            const std::string old = before.spec.text("parent");
+            const std::string next = after.spec.text("parent");
+            if (old.empty() || next.empty() || old == next) return {};
+            return Error{ErrorId::kImmutableField, "parent"};
+          }};
+}
+
 Object object(std::string kind, std::string project, std::string name, std::string parent = "") {
   Object made;
   made.kind = std::move(kind);
@@ -41,6 +53,7 @@ class CatalogTest : public testing::Test {
     EXPECT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration}).ok());
     std::vector<storage::KindInfo> kinds = platform_kinds();
     kinds.push_back(kind_with_parent("Node", storage::Scope::kProject));
+    kinds.push_back(kind_with_fixed_parent());
     catalog_ = std::make_unique<Catalog>(*sql_, audit_, clock_, kinds, [this] { ++changes_; });
     EXPECT_TRUE(apply({object("Zone", "", "ae"), project("payments")}).ok());
     changes_ = 0;
@@ -139,6 +152,23 @@ TEST_F(CatalogTest, what_is_referred_to_cannot_be_deleted) {
             ErrorId::kStillReferenced);
   ASSERT_TRUE(catalog_->remove(context_, "Node", "payments", "child").ok());
   EXPECT_TRUE(catalog_->remove(context_, "Node", "payments", "top").ok());
+}
+
+TEST_F(CatalogTest, a_field_that_may_not_change_is_kept_also_over_a_deletion) {
+  ASSERT_TRUE(apply({object("Fixed", "payments", "a", "one")}).ok());
+  EXPECT_EQ(apply({object("Fixed", "payments", "a", "one")})->front().outcome,
+            storage::PutOutcome::kUnchanged);
+  EXPECT_EQ(apply({object("Fixed", "payments", "a", "two")}).error().id, ErrorId::kImmutableField);
+  EXPECT_EQ(apply({object("Fixed", "payments", "a", "two")}, Mode::kDryRun).error().id,
+            ErrorId::kImmutableField);
+  EXPECT_EQ(catalog_->get("Fixed", "payments", "a")->spec.text("parent"), "one");
+  // Left out and given again: still the first value counts.
+  ASSERT_TRUE(apply({object("Fixed", "payments", "a")}).ok());
+  EXPECT_EQ(apply({object("Fixed", "payments", "a", "two")}).error().id, ErrorId::kImmutableField);
+  ASSERT_TRUE(catalog_->remove(context_, "Fixed", "payments", "a").ok());
+  EXPECT_EQ(apply({object("Fixed", "payments", "a", "two")}).error().id, ErrorId::kImmutableField);
+  EXPECT_TRUE(apply({object("Fixed", "payments", "a", "one")}).ok());
+  EXPECT_TRUE(apply({object("Fixed", "payments", "b", "two")}).ok());
 }
 
 TEST_F(CatalogTest, the_zone_of_a_project_is_the_declared_one) {

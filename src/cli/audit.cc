@@ -3,16 +3,24 @@
 
 namespace falaj::cli {
 
-Status show_audit(const Session& session, const std::string& action, std::int64_t limit) {
+Status show_audit(const Session& session, const AuditFilter& filter) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value reply = FALAJ_TRY(connection->get(
-      "/api/v1/audit?project=&limit=" + std::to_string(limit) + "&action=" + url_encode(action)));
+  // "loop" means every action of the loop; the server takes a prefix with its dot.
+  const bool prefix = !filter.action.empty() && filter.action.find('.') == std::string::npos;
+  const std::string action = filter.action + (prefix ? "." : "");
+  const Value reply =
+      FALAJ_TRY(connection->get("/api/v1/audit?project=" + url_encode(filter.project) + "&limit=" +
+                                std::to_string(filter.limit) + "&action=" + url_encode(action)));
   Table table({"#", "AT", "ACTOR", "ACTION", "OBJECT"});
-  for (const Value& entry : reply["entries"].as_array()) {
+  for (const Value& entry : items(reply["entries"])) {
     table.add({cell(entry["sequence"]), entry.text("at"), entry.text("actor"), entry.text("action"),
                cell(entry["object"])});
   }
-  print(session.format, reply, table.empty() ? "the audit is empty\n" : table.str());
+  const std::int64_t entries = reply["head"].integer("sequence");
+  const std::string none =
+      entries == 0 ? "the audit is empty\n"
+                   : "none of the " + std::to_string(entries) + " entries of the audit matches\n";
+  print(session.format, reply, table.empty() ? none : table.str());
   return {};
 }
 

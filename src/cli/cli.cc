@@ -2,25 +2,35 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
+#include <cstdlib>
 
-#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/demo/demo.h"
+#include "cli/local_file.h"
 #include "cli/reference.h"
 
 namespace falaj::cli {
 namespace {
 
+constexpr const char* kDefaultServer = "http://127.0.0.1:7070";
+constexpr const char* kDefaultProject = "default";
+
+// The environment is the default that a flag overrides. The parser's own binding is not used: many
+// commands share one variable, and a command that was not called would put the environment's value
+// over the flag of the one that was.
+std::string from_environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : value;
+}
+
 // What the parser fills in; one struct, so that every command's callback can see it.
 struct Words {
-  std::string server = "http://127.0.0.1:7070";
-  std::string project = "default";
+  std::string server = from_environment("FALAJ_SERVER", kDefaultServer);
+  std::string project = from_environment("FALAJ_PROJECT", kDefaultProject);
   std::string output = "table";
   std::string data;
-  std::string config_file;
+  std::string config_file = from_environment("FALAJ_CONFIG", "");
   std::string port;
   std::string grpc_port;
   std::vector<std::string> settings;
@@ -29,6 +39,7 @@ struct Words {
   bool no_wait = false;
   bool origin = false;
   bool libraries = false;
+  bool log = false;
   std::string kind;
   std::string name;
   std::string file;
@@ -57,6 +68,8 @@ class Tree {
 
   Session session() const;
   Result<config::Settings> settings() const;
+  int fail_settings(const Error& error) const;
+  Result<config::Sources> sources() const;
   // A command that talks to a server: gets --server, --project and -o.
   CLI::App* remote(CLI::App& parent, const std::string& name, const std::string& help, Act act);
   CLI::App* local(CLI::App& parent, const std::string& name, const std::string& help,
@@ -69,10 +82,13 @@ class Tree {
   void add_objects();
   void add_data();
   void add_models();
+  void add_watch();
   void add_audit();
   void add_config();
   void add_rest();
 
+  int help();
+  int diff();
   int demo();
   int doctor();
   int config_show();
@@ -95,6 +111,8 @@ Tree::Tree(const Hooks& hooks)
           "  falaj demo     watch the whole walk on generated data\n",
           "falaj") {
   root_.require_subcommand(0, 1);
+  root_.set_version_flag("--version", "falaj " + hooks_.version + " (" + hooks_.build + ")",
+                         "Print the version and end");
   root_.get_formatter()->column_width(28);
   root_.failure_message(CLI::FailureMessage::simple);
   add_servers();
@@ -102,6 +120,7 @@ Tree::Tree(const Hooks& hooks)
   add_objects();
   add_data();
   add_models();
+  add_watch();
   add_audit();
   add_config();
   add_rest();
@@ -128,26 +147,36 @@ Session Tree::session() const {
   return session;
 }
 
-Result<config::Settings> Tree::settings() const {
+Result<config::Sources> Tree::sources() const {
   config::Sources sources;
   sources.environment = config::process_environment();
   if (!words_.config_file.empty()) {
-    std::ifstream file(words_.config_file, std::ios::binary);
-    if (!file) return Error{Code::kNotFound, "cannot read '" + words_.config_file + "'"};
     sources.file_name = words_.config_file;
-    sources.file_text = std::string(std::istreambuf_iterator<char>(file), {});
+    sources.file_text = FALAJ_TRY(read_text(words_.config_file));
   }
   for (const std::string& pair : words_.settings) {
     const std::size_t at = pair.find('=');
     if (at == std::string::npos) {
-      return Error{Code::kInvalidArgument, "--set '" + pair + "' is not KEY=VALUE"};
+      return Error{ErrorId::kUsage, "--set '" + pair + "' is not KEY=VALUE"};
     }
     sources.flags.emplace_back(pair.substr(0, at), pair.substr(at + 1));
   }
   if (!words_.data.empty()) sources.flags.emplace_back("data.dir", words_.data);
   if (!words_.port.empty()) sources.flags.emplace_back("server.port", words_.port);
   if (!words_.grpc_port.empty()) sources.flags.emplace_back("server.grpc_port", words_.grpc_port);
-  return config::Settings::load(sources);
+  return sources;
+}
+
+Result<config::Settings> Tree::settings() const {
+  return config::Settings::load(FALAJ_TRY(sources()));
+}
+
+// What is wrong with the flags alone is wrong usage, with its exit code.
+int Tree::fail_settings(const Error& error) const {
+  const int code = fail(error);
+  const Result<config::Sources> given = sources();
+  const bool flags_hold = given.ok() && config::Settings::load({.flags = given->flags}).ok();
+  return flags_hold ? code : static_cast<int>(ExitCode::kUsage);
 }
 
 void Tree::add_output(CLI::App& command) {
@@ -158,12 +187,10 @@ void Tree::add_output(CLI::App& command) {
 CLI::App* Tree::remote(CLI::App& parent, const std::string& name, const std::string& help,
                        Act act) {
   CLI::App* command = parent.add_subcommand(name, help);
-  command->add_option("--server", words_.server, "Address of the server")
-      ->envname("FALAJ_SERVER")
-      ->capture_default_str();
-  command->add_option("-p,--project", words_.project, "Project")
-      ->envname("FALAJ_PROJECT")
-      ->capture_default_str();
+  command->add_option("--server", words_.server, "Address of the server (env FALAJ_SERVER)")
+      ->default_str(kDefaultServer);
+  command->add_option("-p,--project", words_.project, "Project (env FALAJ_PROJECT)")
+      ->default_str(kDefaultProject);
   add_output(*command);
   command->callback([this, act = std::move(act)] { exit_ = done(act(session())); });
   return command;
@@ -181,15 +208,14 @@ void Tree::add_server_options(CLI::App& command) {
   command.add_option("--port", words_.port, "HTTP port (7070; 0 takes a free one)");
   command.add_option("--grpc-port", words_.grpc_port,
                      "Reserved for the gRPC dialect, which is not served yet (7071)");
-  command.add_option("--config", words_.config_file, "YAML file with settings")
-      ->envname("FALAJ_CONFIG");
+  command.add_option("--config", words_.config_file, "YAML file with settings (env FALAJ_CONFIG)");
   command.add_option("--set", words_.settings, "A setting as KEY=VALUE; may be repeated");
 }
 
 void Tree::add_servers() {
   const auto serve = [this](ServerMode mode) {
     const Result<config::Settings> loaded = settings();
-    return loaded.ok() ? hooks_.serve(mode, loaded.value()) : fail(loaded.error());
+    return loaded.ok() ? hooks_.serve(mode, loaded.value()) : fail_settings(loaded.error());
   };
   add_server_options(*local(root_, "dev", "Start a server for this machine: loopback, no set-up",
                             [serve] { return serve(ServerMode::kDev); }));
@@ -208,17 +234,13 @@ void Tree::add_demo() {
                             "The whole walk on generated card payments: ingest, train, serve, "
                             "drift, retrain, promote",
                             [this] { return demo(); });
-  words_.server.clear();
-  command
-      ->add_option("--server", words_.server,
-                   "Server to use (the one on port 7070 if it answers; else one is started "
-                   "in --data)")
-      ->envname("FALAJ_SERVER");
+  command->add_option("--server", words_.server,
+                      "Server to use (env FALAJ_SERVER; the one on port 7070 if it answers; else "
+                      "one is started in --data)");
   command->add_option("--data", words_.data, "Folder of the server that is started");
   command->add_option("--seed", words_.seed, "Seed of the generated world")->capture_default_str();
   command->add_option("--end", words_.end, "Midnight after the world's last day (default: today)");
   add_output(*command);
-  words_.server = "http://127.0.0.1:7070";
 }
 
 void Tree::add_objects() {
@@ -232,10 +254,12 @@ void Tree::add_objects() {
       });
   files(apply);
   apply->add_flag("--dry-run", words_.dry_run, "Check only");
-  files(remote(root_, "diff", "Show what apply would change; exit 5 when something would",
-               [this](const Session& s) { return diff_files(s, words_.files); }));
+  CLI::App* differ =
+      remote(root_, "diff", "Show what apply would change; exit 5 when something would", nullptr);
+  differ->callback([this] { exit_ = diff(); });
+  files(differ);
   const auto kind_and_name = [this](CLI::App* command) {
-    command->add_option("kind", words_.kind, "Kind, e.g. FeatureView")->required();
+    command->add_option("kind", words_.kind, "Kind, e.g. FeatureView; in any case")->required();
     command->add_option("name", words_.name, "Name")->required();
   };
   kind_and_name(remote(root_, "get", "Print one object", [this](const Session& s) {
@@ -247,8 +271,10 @@ void Tree::add_objects() {
   kind_and_name(
       remote(root_, "delete", "Delete an object that nothing refers to",
              [this](const Session& s) { return delete_object(s, words_.kind, words_.name); }));
-  remote(root_, "export", "Print every object of a project as YAML that apply accepts",
+  remote(root_, "export", "Print a project with its zones and objects as YAML that apply accepts",
          [](const Session& s) { return export_objects(s); });
+  remote(root_, "kinds", "List the kinds of objects that can be applied",
+         [](const Session& s) { return show_kinds(s); });
 }
 
 void Tree::add_data() {
@@ -258,7 +284,8 @@ void Tree::add_data() {
   in->add_option("view", words_.name, "FeatureView")->required();
   in->add_option("-f,--file", words_.file,
                  "CSV, Parquet or Arrow file (default: the Source's path)");
-  in->add_option("--format", words_.format, "csv, parquet or arrow (default: by extension)");
+  in->add_option("--format", words_.format, "csv, parquet or arrow (default: by extension)")
+      ->check(CLI::IsMember({"csv", "parquet", "arrow"}));
 
   CLI::App* set = remote(root_, "freeze", "Freeze a training set: point-in-time join to Parquet",
                          [this](const Session& s) { return freeze(s, words_.name, words_.spine); });
@@ -276,7 +303,7 @@ void Tree::add_data() {
 }
 
 void Tree::add_models() {
-  CLI::App* models = remote(root_, "models", "List models and versions; or set an alias",
+  CLI::App* models = remote(root_, "models", "List models and versions",
                             [this](const Session& s) { return show_models(s, words_.name); });
   models->add_option("model", words_.name, "Model; all when left out");
   CLI::App* alias =
@@ -294,14 +321,43 @@ void Tree::add_models() {
   ask->add_option("keys", words_.keys, "Entity keys: customer_id=42 merchant_id=7")->required();
 }
 
+void Tree::add_watch() {
+  remote(root_, "deployments", "List deployments: what they serve, how fast, what failed",
+         [](const Session& s) { return show_deployments(s); });
+  remote(root_, "monitors", "List monitors with their newest drift, or one's windows",
+         [this](const Session& s) { return show_monitors(s, words_.name); })
+      ->add_option("monitor", words_.name, "Monitor; all when left out");
+  remote(root_, "alarms", "List drift alarms, newest first",
+         [](const Session& s) { return show_alarms(s); });
+  remote(root_, "policies", "List policies: their phase, last action and what they wait for",
+         [](const Session& s) { return show_policies(s); });
+  CLI::App* jobs =
+      remote(root_, "jobs", "List jobs, or print one or its log", [this](const Session& s) {
+        return show_jobs(s, words_.name, words_.log ? JobView::kLog : JobView::kState);
+      });
+  jobs->add_option("job", words_.name, "Job id");
+  jobs->add_flag("--log", words_.log, "Print what the job wrote");
+  remote(root_, "quarantine", "Print the rows that an ingest refused, as CSV",
+         [this](const Session& s) { return show_quarantine(s, words_.name); })
+      ->add_option("id", words_.name, "Id of the quarantine, as ingest reports it")
+      ->required();
+}
+
 void Tree::add_audit() {
   CLI::App* audit = root_.add_subcommand("audit", "What happened, and the proof of it");
   audit->require_subcommand(1);
-  CLI::App* list = remote(*audit, "list", "Newest entries", [this](const Session& s) {
-    return show_audit(s, words_.action, words_.limit);
+  CLI::App* list =
+      remote(*audit, "list", "Newest entries, of every project unless -p names one", nullptr);
+  list->callback([this, list] {
+    const bool one = list->count("--project") > 0;
+    exit_ = done(show_audit(
+        session(),
+        {.action = words_.action, .project = one ? words_.project : "", .limit = words_.limit}));
   });
-  list->add_option("--action", words_.action, "Only this action; a prefix ends in a dot: loop.");
-  list->add_option("--limit", words_.limit, "How many")->capture_default_str();
+  list->add_option("--action", words_.action, "Only this action, or all under it: loop");
+  list->add_option("--limit", words_.limit, "How many, 1 to 1000")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   CLI::App* check = remote(
       *audit, "verify", "Recompute the whole hash chain", [this](const Session& s) -> Status {
         if (words_.data.empty()) return verify_audit(s);
@@ -329,6 +385,8 @@ void Tree::add_config() {
   CLI::App* explain =
       local(*config, "explain", "One setting in full", [this] { return config_explain(); });
   explain->add_option("key", words_.name, "e.g. server.port")->required();
+  add_server_options(*explain);
+  add_output(*explain);
 }
 
 void Tree::add_rest() {
@@ -349,6 +407,9 @@ void Tree::add_rest() {
     return 0;
   });
   add_output(*version);
+  local(root_, "help", "Print the commands, or one command's options", [this] {
+    return help();
+  })->add_option("command", words_.keys, "e.g. audit list");
   local(root_, "completion", "Print a completion script: eval \"$(falaj completion bash)\"",
         [this] { return done(print_completion(root_, words_.name)); })
       ->add_option("shell", words_.name, "bash, zsh or fish")
@@ -365,6 +426,34 @@ void Tree::add_rest() {
   pages->add_option("page", words_.name)->required();
 }
 
+int Tree::help() {
+  const CLI::App* command = &root_;
+  std::string path = "falaj";
+  for (const std::string& word : words_.keys) {
+    const auto below = command->get_subcommands(
+        [&](const CLI::App* sub) { return sub->get_name() == word && !sub->get_group().empty(); });
+    if (below.empty()) {
+      return fail({ErrorId::kUsage, "there is no command '" + word + "': falaj help lists them"});
+    }
+    command = below.front();
+    path += " " + word;
+  }
+  // Not help(): that of an app whose subcommand ran is the subcommand's, which is this one.
+  const std::string page =
+      command->get_formatter()->make_help(command, path, CLI::AppFormatMode::Normal);
+  std::fputs(page.c_str(), stdout);
+  return 0;
+}
+
+int Tree::diff() {
+  const Result<std::int64_t> changed = diff_files(session(), words_.files);
+  if (!changed.ok()) return fail(changed.error());
+  if (*changed == 0) return 0;
+  std::fprintf(stderr, "falaj: %lld object(s) differ; falaj apply makes them equal\n",
+               static_cast<long long>(*changed));
+  return static_cast<int>(ExitCode::kConflict);
+}
+
 int Tree::demo() {
   Session own = session();
   demo::DemoOptions options;
@@ -373,12 +462,13 @@ int Tree::demo() {
   options.end = Timestamp{SystemClock().now().nanos / day * day};
   if (!words_.end.empty()) {
     const Result<Timestamp> end = parse_timestamp(words_.end);
-    if (!end.ok()) return fail(end.error());
+    if (!end.ok()) return fail({ErrorId::kUsage, "--end: " + end.error().message});
     options.end = end.value();
   }
   const CLI::App* command = root_.get_subcommand("demo");
   std::unique_ptr<LocalServer> server;
-  const bool named = command->count("--server") > 0 || std::getenv("FALAJ_SERVER") != nullptr;
+  const bool named =
+      command->count("--server") > 0 || !from_environment("FALAJ_SERVER", "").empty();
   if (!named) {
     const auto probe = Connection::open(own.target);
     const bool answers = probe.ok() && words_.data.empty() && probe.value()->get("/version").ok();
@@ -400,7 +490,7 @@ int Tree::demo() {
 
 int Tree::doctor() {
   const Result<config::Settings> loaded = settings();
-  if (!loaded.ok()) return fail(loaded.error());
+  if (!loaded.ok()) return fail_settings(loaded.error());
   const auto checks = words_.libraries ? hooks_.doctor_libraries() : hooks_.doctor(loaded.value());
   Value value = Value::array();
   Table table({"CHECK", "STATE", "DETAIL"});
@@ -420,7 +510,7 @@ int Tree::doctor() {
 
 int Tree::config_show() {
   const Result<config::Settings> loaded = settings();
-  if (!loaded.ok()) return fail(loaded.error());
+  if (!loaded.ok()) return fail_settings(loaded.error());
   Table table(words_.origin ? std::vector<std::string>{"SETTING", "VALUE", "FROM"}
                             : std::vector<std::string>{"SETTING", "VALUE"});
   for (const config::Setting& setting : loaded->declarations()) {
@@ -434,10 +524,13 @@ int Tree::config_show() {
 
 int Tree::config_explain() {
   const Result<config::Settings> loaded = settings();
-  if (!loaded.ok()) return fail(loaded.error());
+  if (!loaded.ok()) return fail_settings(loaded.error());
   const Result<std::string> text = loaded->explain(words_.name);
-  if (!text.ok()) return fail(text.error());
-  std::printf("%s", text->c_str());
+  if (!text.ok()) return fail({ErrorId::kUsage, text.error().message});
+  const Value all = loaded->to_value();
+  for (const Value& row : items(all)) {
+    if (row.text("key") == words_.name) print(session().format, row, *text);
+  }
   return 0;
 }
 

@@ -20,12 +20,15 @@ struct Session {
 // Objects ("-" reads standard input; a file may hold several documents).
 enum class DryRun : std::uint8_t { kNo, kYes };
 Status apply_files(const Session& session, const std::vector<std::string>& files, DryRun dry_run);
-// Prints what apply would change, line by line; kConflict (exit 5) when something would.
-Status diff_files(const Session& session, const std::vector<std::string>& files);
+// Prints what apply would change, line by line; returns how many objects would.
+Result<std::int64_t> diff_files(const Session& session, const std::vector<std::string>& files);
+// `kind` in any case; FJ-1016 with the nearest when there is none such.
 Status get_object(const Session& session, const std::string& kind, const std::string& name);
 Status list_objects(const Session& session, const std::string& kind);
 Status delete_object(const Session& session, const std::string& kind, const std::string& name);
+// Every object of the project, after its Zone and the Project itself: apply accepts it anywhere.
 Status export_objects(const Session& session);
+Status show_kinds(const Session& session);
 
 // Data. `file` empty: the path of the view's Source, read here and sent.
 Status ingest(const Session& session, const std::string& view, const std::string& file,
@@ -39,19 +42,41 @@ Status show_runs(const Session& session, const std::string& id);
 
 // Serving.
 Status show_models(const Session& session, const std::string& model);
+// Fails when a deployment that follows the alias did not take the version, having set the alias.
 Status set_alias(const Session& session, const std::string& model, const std::string& alias,
                  std::int64_t version, const std::string& reason);
-// `keys` are name=value.
+// What the reply to setting an alias says of the deployments that follow it; FJ-5003 names those
+// that do not serve `version`.
+Status alias_taken(const Value& reply, std::int64_t version);
+// `keys` are name=value, each name once.
 Status predict(const Session& session, const std::string& deployment,
                const std::vector<std::string>& keys);
 
-// Audit.
-Status show_audit(const Session& session, const std::string& action, std::int64_t limit);
+// What is going on. A name or id narrows to one; jobs with kLog prints what the job wrote.
+enum class JobView : std::uint8_t { kState, kLog };
+Status show_deployments(const Session& session);
+Status show_monitors(const Session& session, const std::string& name);
+Status show_alarms(const Session& session);
+Status show_policies(const Session& session);
+Status show_jobs(const Session& session, const std::string& id, JobView view);
+// The refused rows of one ingest, as CSV: line, reason, raw.
+Status show_quarantine(const Session& session, const std::string& id);
+
+// Audit. Empty fields match everything; an action without a dot is a prefix.
+struct AuditFilter {
+  std::string action;
+  std::string project;
+  std::int64_t limit = 50;
+};
+Status show_audit(const Session& session, const AuditFilter& filter);
 Status verify_audit(const Session& session);
 Status replay_audit(const Session& session, std::int64_t sequence);
 
 // `falaj explain FJ-1003`
 Status explain_error(const Session& session, const std::string& id);
+
+// Why a job ended badly, under its own code ("code") when it has one.
+Error job_error(const std::string& run, const Value& job);
 
 // Follows a run to its end: reports progress (0–1) and the newest metrics as they come.
 Result<Value> follow_run(Connection& connection, const std::string& run, const std::string& job,

@@ -33,6 +33,12 @@ std::string bash_script(const CLI::App& root) {
          "  case \"$before\" in\n" +
          cases + "    *) words='" + words_after(root) +
          "' ;;\n  esac\n"
+         "  case \"${COMP_WORDS[COMP_CWORD-1]}\" in\n"
+         "    -o|--output) words='table json yaml' ;;\n"
+         "    get|list|delete)\n"
+         "      [ \"$before\" = 'audit list' ] ||\n"
+         "        words=\"$(falaj kinds 2>/dev/null | awk 'NR > 1 { print $1 }') $words\" ;;\n"
+         "  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
          "  [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "
          "\"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete -F _falaj falaj\n";
@@ -69,7 +75,7 @@ Status print_completion(const CLI::App& root, const std::string& shell) {
   if (shell == "zsh") script = "autoload -U +X bashcompinit && bashcompinit\n" + bash_script(root);
   if (shell == "fish") script = fish_script(root);
   if (script.empty()) {
-    return Error{Code::kInvalidArgument, "no completion for '" + shell + "': bash, zsh or fish"};
+    return Error{ErrorId::kUsage, "no completion for '" + shell + "': bash, zsh or fish"};
   }
   std::fwrite(script.data(), 1, script.size(), stdout);
   return {};

@@ -11,7 +11,7 @@ class App;
 
 namespace falaj::cli {
 
-// Prints the script for `shell`; kInvalidArgument names the shells there are.
+// Prints the script for `shell`; FJ-1016 names the shells there are.
 Status print_completion(const CLI::App& root, const std::string& shell);
 
 }  // namespace falaj::cli

@@ -52,7 +52,12 @@ int fail(const Error& error) {
   std::fprintf(stderr, "falaj: %s\n  %s %.*s. %.*s\n", error.message.c_str(),
                to_string(error.id).c_str(), static_cast<int>(info.title.size()), info.title.data(),
                static_cast<int>(info.next_step.size()), info.next_step.data());
-  return static_cast<int>(exit_code(error.code));
+  return static_cast<int>(error.id == ErrorId::kUsage ? ExitCode::kUsage : exit_code(error.code));
+}
+
+const Value::Array& items(const Value& value) {
+  static const Value::Array kNone;
+  return value.is_array() ? value.as_array() : kNone;
 }
 
 std::string url_encode(std::string_view text) {
@@ -78,7 +83,11 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
   std::unique_ptr<Connection> connection(new Connection(target));
   net::ClientOptions options;
   options.base_url = target.server;
-  connection->client_ = FALAJ_TRY(net::Client::create(options));
+  Result<std::unique_ptr<net::Client>> client = net::Client::create(options);
+  if (!client.ok() && client.error().code == Code::kInvalidArgument) {
+    return Error{ErrorId::kUsage, "--server '" + target.server + "': " + client.error().message};
+  }
+  connection->client_ = FALAJ_TRY(std::move(client));
   return connection;
 }
 
@@ -103,7 +112,7 @@ Result<Value> Connection::upload(const std::string& path, const std::string& fil
 }
 
 Result<std::string> Connection::raw(const std::string& path) {
-  net::ClientReply reply = FALAJ_TRY(client_->send(net::Method::kGet, path, ""));
+  net::ClientReply reply = FALAJ_TRY(client_->send(net::Method::kGet, with_project(path), ""));
   if (reply.status != 200) return error_of_reply(reply);
   return std::move(reply.body);
 }

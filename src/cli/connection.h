@@ -22,8 +22,12 @@ enum class ExitCode : int {
 };
 ExitCode exit_code(Code code);
 
-// Prints "falaj: <message>" with code and next step on standard error; returns the exit code.
+// Prints "falaj: <message>" with code and next step on standard error; returns the exit code, which
+// is kUsage for FJ-1016.
 int fail(const Error& error);
+
+// The array, or an empty one when a server (older or newer than us) sent something else.
+const Value::Array& items(const Value& value);
 
 struct Target {
   std::string server = "http://127.0.0.1:7070";
@@ -33,13 +37,14 @@ struct Target {
 // Not thread-safe.
 class Connection {
  public:
+  // FJ-1016 when target.server is no address.
   static Result<std::unique_ptr<Connection>> open(const Target& target);
 
   // `path` may hold a query; `project` is added. A problem reply becomes its Error.
   Result<Value> get(const std::string& path);
   Result<Value> call(net::Method method, const std::string& path, const Value& body);
   Result<Value> upload(const std::string& path, const std::string& file);
-  // The body as it came, for what is not JSON.
+  // The body as it came, for what is not JSON; `project` is added.
   Result<std::string> raw(const std::string& path);
   const Target& target() const { return target_; }
 

@@ -1,7 +1,10 @@
 // ingest and freeze.
 #include <sys/stat.h>
 
+#include <cstdio>
+
 #include "cli/commands.h"
+#include "cli/local_file.h"
 
 namespace falaj::cli {
 namespace {
@@ -11,10 +14,11 @@ bool is_folder(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-std::string format_by_name(const std::string& file) {
-  if (file.ends_with(".csv")) return "csv";
-  if (file.ends_with(".arrow") || file.ends_with(".ipc")) return "arrow";
-  return "parquet";
+Result<std::string> format_by_name(const std::string& file, const std::string& otherwise) {
+  if (file.ends_with(".csv")) return std::string("csv");
+  if (file.ends_with(".arrow") || file.ends_with(".ipc")) return std::string("arrow");
+  if (file.ends_with(".parquet")) return std::string("parquet");
+  return Error{ErrorId::kUsage, "the name '" + file + "' does not tell its format: " + otherwise};
 }
 
 struct DataFile {
@@ -25,7 +29,11 @@ struct DataFile {
 // The file named on the command line, or the path of the view's Source.
 Result<DataFile> data_file(Connection& connection, const std::string& view, const std::string& file,
                            const std::string& format) {
-  if (!file.empty()) return DataFile{file, format.empty() ? format_by_name(file) : format};
+  if (!file.empty()) {
+    FALAJ_TRY(check_readable(file));
+    if (!format.empty()) return DataFile{file, format};
+    return DataFile{file, FALAJ_TRY(format_by_name(file, "pass --format csv, parquet or arrow"))};
+  }
   const Value declared =
       FALAJ_TRY(connection.get("/api/v1/objects/FeatureView/" + url_encode(view)));
   const std::string name = declared["spec"].text("source");
@@ -35,7 +43,8 @@ Result<DataFile> data_file(Connection& connection, const std::string& view, cons
     return Error{Code::kInvalidArgument,
                  "Source '" + name + "' names no single file ('" + path + "'): pass --file"};
   }
-  return DataFile{path, source["spec"].text("format", "parquet")};
+  FALAJ_TRY(check_readable(path));
+  return DataFile{path, format.empty() ? source["spec"].text("format", "parquet") : format};
 }
 
 }  // namespace
@@ -50,8 +59,14 @@ Status ingest(const Session& session, const std::string& view, const std::string
       data.path));
   progress.done(cell(report["rows_accepted"]) + " rows, " + cell(report["rows_quarantined"]) +
                 " quarantined");
+  if (report.integer("duplicate_of") > 0) {
+    std::fprintf(stderr,
+                 "falaj: warning: the same file was ingested before as commit %s; its rows are now "
+                 "in twice\n",
+                 cell(report["duplicate_of"]).c_str());
+  }
   Table table({"LINE", "REASON"});
-  for (const Value& row : report["examples"].as_array()) {
+  for (const Value& row : items(report["examples"])) {
     table.add({cell(row["line"]), row.text("reason")});
   }
   print(session.format, report, table.empty() ? "" : table.str());
@@ -59,17 +74,21 @@ Status ingest(const Session& session, const std::string& view, const std::string
 }
 
 Status freeze(const Session& session, const std::string& set, const std::string& spine) {
+  std::string format;
+  if (!spine.empty()) {
+    FALAJ_TRY(check_readable(spine));
+    format = FALAJ_TRY(format_by_name(spine, "name it .csv, .parquet or .arrow"));
+  }
   auto connection = FALAJ_TRY(Connection::open(session.target));
   Progress progress("freeze", set);
   const std::string base = "/api/v1/training-sets/" + url_encode(set);
   const Value manifest = FALAJ_TRY(
-      spine.empty()
-          ? connection->call(net::Method::kPost, base + ":freeze", Value::object())
-          : connection->upload(base + ":freeze-with-spine?format=" + format_by_name(spine), spine));
+      spine.empty() ? connection->call(net::Method::kPost, base + ":freeze", Value::object())
+                    : connection->upload(base + ":freeze-with-spine?format=" + format, spine));
   progress.done(cell(manifest["rows"]) + " rows");
   Table table({"NAME", "ROWS", "FEATURES", "KNOWN AT", "ID"});
   table.add({manifest.text("name"), cell(manifest["rows"]),
-             std::to_string(manifest["features"].as_array().size()), cell(manifest["known_at"]),
+             std::to_string(items(manifest["features"]).size()), cell(manifest["known_at"]),
              manifest.text("id").substr(0, 16)});
   print(session.format, manifest, table.str());
   return {};

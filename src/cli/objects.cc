@@ -1,42 +1,15 @@
 // apply, diff, get, list, delete, export.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
-#include "base/json.h"
 #include "cli/commands.h"
+#include "cli/kinds.h"
+#include "cli/local_file.h"
 #include "config/yaml.h"
 
 namespace falaj::cli {
 namespace {
-
-constexpr std::size_t kFileBytesMax = 8u << 20;
-
-Result<std::string> read_text(const std::string& path) {
-  std::string text;
-  if (path == "-") {
-    char buffer[65'536];
-    for (ssize_t n; (n = read(STDIN_FILENO, buffer, sizeof buffer)) > 0;) {
-      text.append(buffer, static_cast<std::size_t>(n));
-      if (text.size() > kFileBytesMax) break;
-    }
-  } else {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-      return Error{Code::kNotFound,
-                   "cannot read '" + path + "': check the path and its permissions"};
-    }
-    text.assign(std::istreambuf_iterator<char>(file), {});
-  }
-  if (text.size() > kFileBytesMax) {
-    return Error{ErrorId::kBodyTooLarge, "'" + path + "' is over 8 MiB; split it"};
-  }
-  return text;
-}
 
 // What people leave out is filled in (apiVersion, the project named by --project); what the server
 // added to an object it printed is taken off, so that `falaj get … | falaj apply -f -` works.
@@ -123,6 +96,21 @@ std::string line_diff(const std::vector<std::string>& a, const std::vector<std::
   return out;
 }
 
+// What a project stands on, ready to apply before it: its zones, outermost first, and itself.
+Result<Value::Array> surroundings(Connection& connection) {
+  const std::string base = "/api/v1/objects/";
+  const Value project =
+      FALAJ_TRY(connection.get(base + "Project/" + url_encode(connection.target().project)));
+  Value::Array objects{project};
+  // Zones have no circles (the server refuses them), so this ends.
+  for (std::string zone = project["spec"].text("zone"); !zone.empty();) {
+    const Value object = FALAJ_TRY(connection.get(base + "Zone/" + url_encode(zone)));
+    zone = object["spec"].text("parent");
+    objects.insert(objects.begin(), object);
+  }
+  return objects;
+}
+
 std::string object_table(const Value::Array& objects) {
   Table table({"KIND", "PROJECT", "NAME", "GENERATION", "UPDATED"});
   for (const Value& object : objects) {
@@ -142,7 +130,7 @@ Status apply_files(const Session& session, const std::vector<std::string>& files
       dry_run == DryRun::kYes ? "/api/v1/objects?dry_run=true" : "/api/v1/objects";
   const Value reply = FALAJ_TRY(connection->call(net::Method::kPut, path, body));
   Table table({"KIND", "PROJECT", "NAME", "OUTCOME", "GENERATION"});
-  for (const Value& row : reply["applied"].as_array()) {
+  for (const Value& row : items(reply["applied"])) {
     table.add({row.text("kind"), cell(row["project"]), row.text("name"), row.text("outcome"),
                cell(row["generation"])});
   }
@@ -150,10 +138,12 @@ Status apply_files(const Session& session, const std::vector<std::string>& files
   return {};
 }
 
-Status diff_files(const Session& session, const std::vector<std::string>& files) {
+Result<std::int64_t> diff_files(const Session& session, const std::vector<std::string>& files) {
   const Value body = FALAJ_TRY(read_documents(session, files));
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  std::size_t changed = 0;
+  Value reply;
+  reply["differs"] = Value::array();
+  std::string text;
   for (const Value& object : body["objects"].as_array()) {
     const Value wanted = typed_form(object);
     const Result<Value> stored = connection->get(object_path(object));
@@ -161,20 +151,23 @@ Status diff_files(const Session& session, const std::vector<std::string>& files)
     const std::string before = stored.ok() ? config::to_yaml(typed_form(stored.value())) : "";
     const std::string after = config::to_yaml(wanted);
     if (before == after) continue;
-    ++changed;
-    std::printf("%s\n%s", bold(object.text("kind") + "/" + object["metadata"].text("name")).c_str(),
-                line_diff(lines_of(before), lines_of(after)).c_str());
+    Value row;
+    row["kind"] = object.text("kind");
+    row["name"] = object["metadata"].text("name");
+    row["project"] = object["metadata"].text("project");
+    row["diff"] = line_diff(lines_of(before), lines_of(after));
+    text += bold(row.text("kind") + "/" + row.text("name")) + "\n" + row.text("diff");
+    reply["differs"].push(std::move(row));
   }
-  if (changed == 0) return {};
-  return Error{Code::kConflict, std::to_string(changed) +
-                                    " object(s) differ from what is applied; falaj apply makes "
-                                    "them equal"};
+  print(session.format, reply, text);
+  return static_cast<std::int64_t>(reply["differs"].as_array().size());
 }
 
 Status get_object(const Session& session, const std::string& kind, const std::string& name) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value object =
-      FALAJ_TRY(connection->get("/api/v1/objects/" + url_encode(kind) + "/" + url_encode(name)));
+  const Kind known = FALAJ_TRY(find_kind(*connection, kind));
+  const Value object = FALAJ_TRY(
+      connection->get("/api/v1/objects/" + url_encode(known.name) + "/" + url_encode(name)));
   const OutputFormat format =
       session.format == OutputFormat::kTable ? OutputFormat::kYaml : session.format;
   print(format, object, "");
@@ -183,30 +176,37 @@ Status get_object(const Session& session, const std::string& kind, const std::st
 
 Status list_objects(const Session& session, const std::string& kind) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const std::string query = kind.empty() ? "" : "kind=" + url_encode(kind);
-  const bool platform = kind == "Project" || kind == "Zone";
+  const Kind known = kind.empty() ? Kind{} : FALAJ_TRY(find_kind(*connection, kind));
+  const bool platform = known.scope == KindScope::kPlatform;
+  if (!platform) FALAJ_TRY(check_project(*connection));
+  const std::string query = known.name.empty() ? "" : "kind=" + url_encode(known.name);
   const Value reply =
       FALAJ_TRY(connection->get("/api/v1/objects?" + query + (platform ? "&project=" : "")));
-  const Value::Array& objects = reply["objects"].as_array();
+  const Value::Array& objects = items(reply["objects"]);
+  const std::string where = platform ? "" : " in project '" + session.target.project + "'";
   print(session.format, reply,
-        objects.empty() ? "nothing declared in project '" + session.target.project +
-                              "'; falaj apply -f FILE declares something\n"
+        objects.empty() ? "no " + (known.name.empty() ? "object" : known.name) + where +
+                              "; falaj apply -f FILE declares one\n"
                         : object_table(objects));
   return {};
 }
 
 Status delete_object(const Session& session, const std::string& kind, const std::string& name) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value reply = FALAJ_TRY(
-      connection->call(net::Method::kDelete,
-                       "/api/v1/objects/" + url_encode(kind) + "/" + url_encode(name), Value()));
+  const Kind known = FALAJ_TRY(find_kind(*connection, kind));
+  const Value reply = FALAJ_TRY(connection->call(
+      net::Method::kDelete, "/api/v1/objects/" + url_encode(known.name) + "/" + url_encode(name),
+      Value()));
   print(session.format, reply, "deleted " + reply.text("deleted") + "\n");
   return {};
 }
 
 Status export_objects(const Session& session) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value reply = FALAJ_TRY(connection->get("/api/v1/objects"));
+  const Value inside = FALAJ_TRY(connection->get("/api/v1/objects"));
+  Value reply;
+  reply["objects"] = Value(FALAJ_TRY(surroundings(*connection)));
+  for (const Value& object : items(inside["objects"])) reply["objects"].push(object);
   if (session.format == OutputFormat::kJson) {
     print(session.format, reply, "");
     return {};

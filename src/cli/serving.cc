@@ -16,7 +16,7 @@ std::string aliases_of(const Value& model, std::int64_t version) {
 }
 
 void add_versions(Table& table, const Value& model) {
-  for (const Value& version : model["versions"].as_array()) {
+  for (const Value& version : items(model["versions"])) {
     table.add({model.text("name"), cell(version["version"]),
                aliases_of(model, version.integer("version")), cell(version["metrics"]["auc"]),
                cell(version["proof"]["rows"]), cell(version["created_at"])});
@@ -29,7 +29,10 @@ Result<Value> entity_of(const std::vector<std::string>& keys) {
   for (const std::string& pair : keys) {
     const std::size_t at = pair.find('=');
     if (at == std::string::npos || at == 0) {
-      return Error{Code::kInvalidArgument, "'" + pair + "' is not name=value"};
+      return Error{ErrorId::kUsage, "'" + pair + "' is not name=value"};
+    }
+    if (entity.has(pair.substr(0, at))) {
+      return Error{ErrorId::kUsage, "the key '" + pair.substr(0, at) + "' is given twice"};
     }
     const std::string text = pair.substr(at + 1);
     std::int64_t number = 0;
@@ -42,14 +45,32 @@ Result<Value> entity_of(const std::vector<std::string>& keys) {
 
 }  // namespace
 
+Status alias_taken(const Value& reply, std::int64_t version) {
+  std::string refused;
+  for (const Value& each : items(reply["deployments"])) {
+    const std::string error = each.text("error");
+    if (each.integer("version") == version && error.empty()) continue;
+    refused += (refused.empty() ? "" : "; ") + std::string("deployment '") + each.text("name") +
+               "' serves version " + cell(each["version"]) + " (" + each.text("state") + ")" +
+               (error.empty() ? "" : ": " + error);
+  }
+  if (refused.empty()) return {};
+  return Error{ErrorId::kModelNotReady,
+               "the alias is set, but was not taken by every deployment: " + refused};
+}
+
 Status show_models(const Session& session, const std::string& model) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   Table table({"MODEL", "VERSION", "ALIAS", "AUC", "ONNX PROOF ROWS", "CREATED"});
   const std::string path = model.empty() ? "" : "/" + url_encode(model);
   const Value reply = FALAJ_TRY(connection->get("/api/v1/models" + path));
   if (model.empty()) {
-    for (const Value& each : reply["models"].as_array()) add_versions(table, each);
+    for (const Value& each : items(reply["models"])) add_versions(table, each);
   } else {
+    if (items(reply["versions"]).empty()) {
+      return Error{ErrorId::kModelNotFound,
+                   "there is no model '" + model + "' in project '" + session.target.project + "'"};
+    }
     add_versions(table, reply);
   }
   print(session.format, reply,
@@ -69,18 +90,22 @@ Status set_alias(const Session& session, const std::string& model, const std::st
       body));
   print(session.format, reply,
         model + ": " + alias + " now points at version " + std::to_string(version) + "\n");
-  return {};
+  return alias_taken(reply, version);
 }
 
 Status predict(const Session& session, const std::string& deployment,
                const std::vector<std::string>& keys) {
-  auto connection = FALAJ_TRY(Connection::open(session.target));
   Value body;
   body["entity"] = FALAJ_TRY(entity_of(keys));
+  auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(connection->call(
       net::Method::kPost, "/api/v1/deployments/" + url_encode(deployment) + ":predict?explain=true",
       body));
-  const Value& prediction = reply["predictions"].as_array().front();
+  const Value::Array& predictions = items(reply["predictions"]);
+  if (predictions.empty() || !predictions.front()["features"].is_object()) {
+    return Error{Code::kInternal, "the server answered without a prediction"};
+  }
+  const Value& prediction = predictions.front();
   Table table({"FEATURE", "VALUE", "STATUS"});
   for (const auto& [name, value] : prediction["features"].as_object()) {
     table.add({name, cell(value), prediction["statuses"].text(name)});

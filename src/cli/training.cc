@@ -25,6 +25,12 @@ std::string run_table(const Value::Array& runs) {
 
 }  // namespace
 
+Error job_error(const std::string& run, const Value& job) {
+  const ErrorInfo* info = find_error(job.text("code"));
+  return Error{info == nullptr ? ErrorId::kJobFailed : info->id,
+               "run " + run + " " + job.text("status") + ": " + job.text("error")};
+}
+
 Result<Value> follow_run(Connection& connection, const std::string& run, const std::string& job,
                          const std::function<void(double, const std::string&)>& on_progress) {
   for (;;) {
@@ -35,7 +41,7 @@ Result<Value> follow_run(Connection& connection, const std::string& run, const s
     const std::string status = state.text("status");
     if (status == "queued" || status == "running") continue;
     if (status == "succeeded") return now;
-    return Error{ErrorId::kJobFailed, "run " + run + " " + status + ": " + state.text("error")};
+    return job_error(run, state);
   }
 }
 
@@ -68,7 +74,7 @@ Status show_runs(const Session& session, const std::string& id) {
     return {};
   }
   const Value reply = FALAJ_TRY(connection->get("/api/v1/runs"));
-  const auto& runs = reply["runs"].as_array();
+  const auto& runs = items(reply["runs"]);
   print(session.format, reply,
         runs.empty() ? "no runs yet; falaj train JOB starts one\n" : run_table(runs));
   return {};

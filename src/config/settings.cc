@@ -222,9 +222,10 @@ Result<Settings> Settings::load(const Sources& sources, const std::vector<Settin
     FALAJ_TRY(put(*setting, text, Origin::kEnvironment, "environment " + name));
   }
   for (const auto& [key, text] : sources.flags) {
+    const std::string where = "--set " + key + "=…";
     const Setting* setting = find(declarations, key);
-    if (setting == nullptr) return unknown(declarations, key, "flag --" + key);
-    FALAJ_TRY(put(*setting, text, Origin::kFlag, "flag --" + key));
+    if (setting == nullptr) return unknown(declarations, key, where);
+    FALAJ_TRY(put(*setting, text, Origin::kFlag, where));
   }
   return settings;
 }
@@ -286,8 +287,8 @@ Result<std::string> Settings::explain(std::string_view key) const {
   const std::string now = shown(key).empty() ? "(none)" : shown(key);
   return std::string(setting->key) + "\n  " + std::string(setting->help) +
          "\n  type:        " + describe_type(*setting) + "\n  default:     " + fallback +
-         "\n  environment: " + environment_name(key) + "\n  flag:        --" + std::string(key) +
-         "\n  now:         " + now + " (" + origin_text(key) + ")\n";
+         "\n  environment: " + environment_name(key) + "\n  flag:        --set " +
+         std::string(key) + "=…" + "\n  now:         " + now + " (" + origin_text(key) + ")\n";
 }
 
 }  // namespace falaj::config

@@ -34,6 +34,7 @@ TEST(Settings, have_the_documented_defaults) {
   EXPECT_EQ(settings.integer("server.body_max"), std::int64_t{256} << 20);
   EXPECT_EQ(settings.duration("server.idle_timeout"), Duration::seconds(75));
   EXPECT_EQ(settings.text("log.level"), "info");
+  EXPECT_EQ(settings.text("jobs.sandbox"), "required") << "a sandbox that is not there is a fault";
   EXPECT_EQ(settings.origin("server.port"), Origin::kDefault);
 }
 
@@ -52,7 +53,7 @@ TEST(Settings, a_stronger_source_wins) {
   EXPECT_EQ(loaded->integer("server.grpc_port"), 12);
   EXPECT_EQ(loaded->integer("server.threads"), 3);
   EXPECT_EQ(loaded->text("log.level"), "warn");
-  EXPECT_EQ(loaded->origin_text("server.port"), "flag --server.port");
+  EXPECT_EQ(loaded->origin_text("server.port"), "--set server.port=…");
   EXPECT_EQ(loaded->origin_text("server.grpc_port"), "environment FALAJ_SERVER_GRPC_PORT");
   EXPECT_EQ(loaded->origin_text("server.threads"), "file falaj.yaml");
   EXPECT_EQ(loaded->origin("log.level"), Origin::kFile);
@@ -68,7 +69,7 @@ TEST(Settings, an_unknown_key_is_refused_with_the_nearest_name) {
   const Error flag = load_error({.flags = {{"server.prot", "1"}}});
   EXPECT_EQ(flag.id, ErrorId::kUnknownSetting);
   EXPECT_EQ(flag.message,
-            "flag --server.prot: there is no setting 'server.prot': did you mean 'server.port'?");
+            "--set server.prot=…: there is no setting 'server.prot': did you mean 'server.port'?");
   const Error file = load_error({.file_name = "f.yaml", .file_text = "server: {prot: 1}"});
   EXPECT_EQ(file.id, ErrorId::kUnknownSetting);
   EXPECT_NE(file.message.find("file f.yaml"), std::string::npos);
@@ -95,7 +96,7 @@ TEST(Settings, a_value_that_does_not_fit_is_refused_with_its_origin) {
   };
   EXPECT_EQ(flag("server.port", "70000").id, ErrorId::kOutOfRange);
   EXPECT_EQ(flag("server.port", "70000").message,
-            "flag --server.port: server.port: '70000' is not a whole number from 0 to 65535");
+            "--set server.port=…: server.port: '70000' is not a whole number from 0 to 65535");
   EXPECT_EQ(flag("server.port", "-1").id, ErrorId::kOutOfRange);
   EXPECT_EQ(flag("server.port", "http").id, ErrorId::kWrongType);
   EXPECT_EQ(flag("server.port", "").id, ErrorId::kWrongType);
@@ -146,8 +147,8 @@ TEST(Settings, explain_tells_everything_about_one) {
             "  type:        a whole number from 0 to 65535\n"
             "  default:     7070\n"
             "  environment: FALAJ_SERVER_PORT\n"
-            "  flag:        --server.port\n"
-            "  now:         0 (flag --server.port)\n");
+            "  flag:        --set server.port=…\n"
+            "  now:         0 (--set server.port=…)\n");
   EXPECT_EQ(settings.explain("server.prt").error().id, ErrorId::kUnknownSetting);
 }
 

@@ -16,18 +16,22 @@
 namespace falaj::exec {
 
 // What the child may touch. Protections that the kernel refuses are reported, never dropped
-// quietly.
+// quietly; without one that is required the child does not start.
 struct Sandbox {
   bool enabled = false;
   std::vector<std::string> read_only;  // Folders or files; the system's libraries are always added.
   std::vector<std::string> read_write;  // Folders.
   bool network = false;
+  // Names of protections (ChildExit::protections). Looked at by the child itself, before it becomes
+  // the program.
+  std::vector<std::string> required;
 };
 
 struct Limits {
   std::int64_t memory_bytes_max = 0;  // 0 = none. Past it the child is killed, and said to be.
   Duration run_time_max{};            // 0 = none. Past it SIGTERM, then SIGKILL after grace.
   Duration grace = Duration::seconds(2);
+  std::int64_t file_bytes_max = 0;  // 0 = none. Of one file; past it the child gets SIGXFSZ.
 };
 
 struct ChildSpec {
@@ -59,7 +63,8 @@ struct ChildExit {
 
 class Child {
  public:
-  // Starts at once. kNotFound if argv[0] is missing, kInternal with errno's text otherwise.
+  // Starts at once. kNotFound if argv[0] is missing, kFailedPrecondition naming a required
+  // protection that this machine does not grant, kInternal with errno's text otherwise.
   static Result<std::unique_ptr<Child>> start(ChildSpec spec);
   virtual ~Child() = default;  // Kills the whole process group and reaps it.
 

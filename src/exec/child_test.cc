@@ -409,6 +409,65 @@ TEST_F(SandboxTest, keeps_no_capability_and_may_not_trace) {
   EXPECT_EQ(log_text(), "0000000000000000\n1\n-1 1\n");
 }
 
+TEST_F(SandboxTest, may_not_make_namespaces_of_its_own) {
+  ChildSpec spec = sandboxed("");
+  // clone and clone3 by number: the wrappers of libc take other ways.
+  spec.argv = {"/usr/bin/python3", "-c",
+               "import ctypes, errno, os, subprocess, threading\n"
+               "libc = ctypes.CDLL(None, use_errno=True)\n"
+               "def call(*args):\n"
+               "    pid = libc.syscall(*[ctypes.c_long(a) for a in args])\n"
+               "    if pid == 0: os._exit(0)\n"
+               "    print(pid, errno.errorcode.get(ctypes.get_errno()) if pid < 0 else 'made')\n"
+               "clone = " +
+                   std::to_string(SYS_clone) +
+                   "\n"
+                   "call(clone, 0x10000000 | 17, 0, 0, 0, 0)\n"
+                   "call(clone, 0x00020000 | 17, 0, 0, 0, 0)\n"
+                   "call(" +
+                   std::to_string(SYS_clone3) +
+                   ", 0, 0)\n"
+                   "thread = threading.Thread(target=lambda: print('thread'))\n"
+                   "thread.start(); thread.join()\n"
+                   "print(subprocess.run(['/bin/echo', 'x'], capture_output=True).stdout)\n"};
+  const ChildExit end = run(std::move(spec));
+  ASSERT_TRUE(held(end, "seccomp"));
+  EXPECT_EQ(log_text(), "-1 EPERM\n-1 EPERM\n-1 ENOSYS\nthread\nb'x\\n'\n");
+}
+
+TEST_F(SandboxTest, does_not_start_without_what_is_required) {
+  // A child that may use the network is never given this one.
+  ChildSpec spec = sandboxed("echo ran");
+  spec.sandbox.network = true;
+  spec.sandbox.required = {"no_new_privs", "landlock-network"};
+  const auto child = Child::start(std::move(spec));
+  ASSERT_FALSE(child.ok());
+  EXPECT_EQ(child.error().code, Code::kFailedPrecondition);
+  EXPECT_NE(child.error().message.find("'landlock-network'"), std::string::npos)
+      << child.error().message;
+  EXPECT_NE(child.error().message.find("jobs.sandbox"), std::string::npos);
+  EXPECT_EQ(log_text(), "") << "the program never began";
+}
+
+TEST_F(SandboxTest, starts_with_what_is_required_and_granted) {
+  ChildSpec spec = sandboxed("echo ran");
+  spec.sandbox.required = {"no_new_privs", "seccomp"};
+  EXPECT_EQ(run(std::move(spec)).code, 0);
+  EXPECT_EQ(log_text(), "ran\n");
+  spec = sandboxed("echo ran");
+  spec.sandbox.required = {"prayer"};
+  EXPECT_EQ(Child::start(std::move(spec)).error().code, Code::kInvalidArgument);
+}
+
+TEST_F(ChildTest, may_not_write_a_file_past_its_limit) {
+  ChildSpec spec = shell("exec dd if=/dev/zero of=big bs=1024 count=100 status=none");
+  spec.limits.file_bytes_max = 10 * 1024;
+  const ChildExit end = run(std::move(spec));
+  EXPECT_EQ(end.reason, ExitReason::kSignalled);
+  EXPECT_EQ(end.code, SIGXFSZ);
+  EXPECT_EQ(std::ifstream(folder_ + "/big", std::ios::ate).tellg(), std::streamoff{10 * 1024});
+}
+
 TEST_F(SandboxTest, may_not_signal_the_server) {
   const ChildExit end =
       run(sandboxed("kill -0 " + std::to_string(::getpid()) + " 2>/dev/null && echo reached"));

@@ -18,11 +18,6 @@
 namespace falaj::exec::internal {
 namespace {
 
-struct StepRecord {
-  Step step;
-  std::int32_t error;
-};
-
 // Everything that the child needs, laid out before the fork: it may not allocate.
 struct Launch {
   std::vector<char*> argv;
@@ -37,19 +32,14 @@ struct Launch {
   int report_fd = -1;
   int group_fd = -1;
   std::int64_t memory_bytes_max = 0;
+  std::int64_t file_bytes_max = 0;
   pid_t parent = -1;
 };
 
 // ---- The child between fork and exec. System calls only, no allocation, no return. ----
 
-void write_record(Step step, int error, int pipe) {
-  const StepRecord record{step, error};
-  // Below PIPE_BUF a write is whole; a parent that is gone leaves nobody to tell.
-  [[maybe_unused]] const ssize_t written = ::write(pipe, &record, sizeof record);
-}
-
 [[noreturn]] void give_up(const Launch& launch, Step step) {
-  write_record(step, errno == 0 ? EIO : errno, launch.report_fd);
+  StepReport(launch.report_fd).add(step, errno == 0 ? EIO : errno);
   ::_exit(127);
 }
 
@@ -62,17 +52,36 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-void limit_memory(const Launch& launch) {
+void limit_memory(const Launch& launch, StepReport& report) {
   if (launch.group_fd >= 0) {
     const bool joined = ::write(launch.group_fd, "0", 1) == 1;
-    write_record(Step::kMemoryGroup, joined ? 0 : errno, launch.report_fd);
+    report.add(Step::kMemoryGroup, joined ? 0 : errno);
     if (joined) return;
   }
   if (launch.memory_bytes_max <= 0) return;
   const auto bytes = static_cast<rlim_t>(launch.memory_bytes_max);
   const rlimit limit{bytes, bytes};
   const bool limited = ::setrlimit(RLIMIT_DATA, &limit) == 0;
-  write_record(Step::kMemoryLimit, limited ? 0 : errno, launch.report_fd);
+  report.add(Step::kMemoryLimit, limited ? 0 : errno);
+}
+
+void limit_files(const Launch& launch) {
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  if (launch.file_bytes_max <= 0) return;
+  const auto bytes = static_cast<rlim_t>(launch.file_bytes_max);
+  const rlimit limit{bytes, bytes};
+  if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) give_up(launch, Step::kFileLimit);
+}
+
+// The program must not run without what was required of its sandbox.
+void insist(const Launch& launch, const StepReport& report) {
+  const StepSet missing = launch.sandbox.required & ~report.granted();
+  for (unsigned step = 0; step < static_cast<unsigned>(Step::kSetUp); ++step) {
+    if ((missing & step_bit(static_cast<Step>(step))) == 0) continue;
+    StepReport(launch.report_fd).add(Step::kRequired, static_cast<int>(step));
+    ::_exit(127);
+  }
 }
 
 void arrange_descriptors(const Launch& launch) {
@@ -89,14 +98,14 @@ void arrange_descriptors(const Launch& launch) {
 [[noreturn]] void run_child(const Launch& launch) {
   reset_signals();
   if (::setpgid(0, 0) != 0) give_up(launch, Step::kSetUp);
-  limit_memory(launch);
+  StepReport report(launch.report_fd);
+  limit_memory(launch, report);
   arrange_descriptors(launch);
-  const rlimit no_core{0, 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
+  limit_files(launch);
   if (::chdir(launch.work_dir) != 0) give_up(launch, Step::kWorkFolder);
-  write_record(Step::kNoNewPrivileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno,
-               launch.report_fd);
-  put_on_sandbox(launch.sandbox, write_record, launch.report_fd);
+  report.add(Step::kNoNewPrivileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno);
+  put_on_sandbox(launch.sandbox, report);
+  insist(launch, report);
   // Last, because a change of credentials clears it; and the parent may be gone already.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != launch.parent) ::_exit(127);
@@ -164,6 +173,7 @@ Launch lay_out(const ChildSpec& spec, const MemoryGroup* group, const ChildEnds&
   launch.report_fd = ends.report.get();
   launch.group_fd = group == nullptr ? -1 : group->procs_fd();
   launch.memory_bytes_max = spec.limits.memory_bytes_max;
+  launch.file_bytes_max = spec.limits.file_bytes_max;
   launch.parent = ::getpid();
   return launch;
 }
@@ -182,7 +192,22 @@ pid_t fork_child(const Launch& launch) {
   return pid;
 }
 
-Error start_failure(const ChildSpec& spec, const StepRecord& record) {
+Error not_granted(const ChildSpec& spec, const std::string& name, const Spawned& out) {
+  std::string reason = "it is not in use here";
+  for (const std::string& refused : out.protections_refused) {
+    if (refused.starts_with(name + ": ")) reason = refused.substr(name.size() + 2);
+  }
+  return Error(Code::kFailedPrecondition,
+               "start " + spec.argv.front() + ": this machine does not grant the protection '" +
+                   name + "' (" + reason +
+                   "), which the sandbox requires; run 'falaj doctor', or set "
+                   "jobs.sandbox=best_effort to run without it");
+}
+
+Error start_failure(const ChildSpec& spec, const StepRecord& record, const Spawned& out) {
+  if (record.step == Step::kRequired) {
+    return not_granted(spec, std::string(step_name(static_cast<Step>(record.error))), out);
+  }
   const bool missing =
       record.step == Step::kExecute && (record.error == ENOENT || record.error == ENOTDIR);
   const std::string& subject = record.step == Step::kWorkFolder ? spec.work_dir : spec.argv.front();
@@ -198,7 +223,7 @@ Status collect_report(const ChildSpec& spec, int pipe, Spawned& out) {
     const ssize_t got = ::read(pipe, &record, sizeof record);
     if (got < 0 && errno == EINTR) continue;
     if (got != static_cast<ssize_t>(sizeof record)) return {};
-    if (record.step >= Step::kSetUp) return start_failure(spec, record);
+    if (record.step >= Step::kSetUp) return start_failure(spec, record, out);
     std::string name(step_name(record.step));
     if (record.error == 0) {
       if (record.step == Step::kMemoryGroup) out.in_memory_group = true;
@@ -220,12 +245,14 @@ Result<Spawned> spawn(const ChildSpec& spec, const MemoryGroup* group) {
   if (spec.argv.empty() || !spec.argv.front().starts_with('/')) {
     return Error(Code::kInvalidArgument, "a child's program must be an absolute path");
   }
+  const StepSet required = FALAJ_TRY(steps_named(spec.sandbox.required));
   ParentEnds ours;
   Spawned out;
   {
     ChildEnds theirs;
     FALAJ_TRY(open_ends(spec, ours, theirs));
-    const Launch launch = lay_out(spec, group, theirs);
+    Launch launch = lay_out(spec, group, theirs);
+    launch.sandbox.required = required;
     out.pid = fork_child(launch);
     if (out.pid < 0) return failed("fork");
   }

@@ -207,6 +207,49 @@ References check_training_set(const storage::Object& object) {
   return out;
 }
 
+Error immutable(const storage::Object& object, const std::string& field, const std::string& before,
+                const std::string& after) {
+  return Error(ErrorId::kImmutableField,
+               where(object) + ": " + field + " is " + before + " and cannot become " + after +
+                   ", because rows may be stored that way: declare a new " + object.kind +
+                   " under another name");
+}
+
+std::string keys_text(const Entity& entity) {
+  std::string out;
+  for (const table::Field& key : entity.keys) {
+    out.append(out.empty() ? "[" : ", ").append(key.name).append(" ").append(type_name(key.type));
+  }
+  return out + "]";
+}
+
+// Rows are found by their key's bytes: other columns, types or another order find nothing.
+Status check_entity_change(const storage::Object& before, const storage::Object& after) {
+  const Result<Entity> old = decode_entity(before);
+  if (!old.ok()) return {};  // What cannot be read any more cannot be contradicted.
+  const Entity next = FALAJ_TRY(decode_entity(after));
+  if (old->keys == next.keys) return {};
+  return immutable(after, "'keys'", keys_text(*old), keys_text(next));
+}
+
+// Segments keep the key columns and feature types they were written with.
+Status check_feature_view_change(const storage::Object& before, const storage::Object& after) {
+  const Result<FeatureView> old = decode_feature_view(before);
+  if (!old.ok()) return {};
+  const FeatureView next = FALAJ_TRY(decode_feature_view(after));
+  if (old->entity != next.entity) {
+    return immutable(after, "'entity'", "\"" + old->entity + "\"", "\"" + next.entity + "\"");
+  }
+  for (const Feature& was : old->features) {
+    for (const Feature& is : next.features) {
+      if (is.name != was.name || is.type == was.type) continue;
+      return immutable(after, "the type of feature \"" + is.name + "\"",
+                       std::string(type_name(was.type)), std::string(type_name(is.type)));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Entity> decode_entity(const storage::Object& object) {
@@ -304,11 +347,12 @@ Result<TrainingSetSpec> decode_training_set(const storage::Object& object) {
 std::vector<storage::KindInfo> kinds() {
   using storage::Scope;
   return {
-      {"Entity", Scope::kProject, "What features are about: its key columns.", check_entity},
+      {"Entity", Scope::kProject, "What features are about: its key columns.", check_entity,
+       check_entity_change},
       {"Source", Scope::kProject, "Where rows come from, and which columns tell their times.",
        check_source},
       {"FeatureView", Scope::kProject, "Features of one entity from one source, with expectations.",
-       check_feature_view},
+       check_feature_view, check_feature_view_change},
       {"FeatureService", Scope::kProject, "The features that a model takes, in order.",
        check_feature_service},
       {"TrainingSet", Scope::kProject,

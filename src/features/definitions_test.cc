@@ -121,5 +121,53 @@ TEST(Definitions, unknown_missing_and_wrong_fields_are_refused_by_code) {
             ErrorId::kOutOfRange);
 }
 
+// The kind's check of a change, as the catalog calls it.
+Status change(const std::string& kind, std::string_view before, std::string_view after) {
+  for (const storage::KindInfo& info : kinds()) {
+    if (info.kind == kind) return info.check_change(object(kind, before), object(kind, after));
+  }
+  return Error(Code::kNotFound, kind);
+}
+
+TEST(Definitions, the_keys_of_an_entity_never_change) {
+  const char* keys =
+      R"({"keys": [{"name": "a", "type": "int64"}, {"name": "b", "type": "int64"}]})";
+  EXPECT_TRUE(change("Entity", keys, keys).ok());
+  for (const char* other :
+       {R"({"keys": [{"name": "a", "type": "int64"}, {"name": "b", "type": "string"}]})",
+        R"({"keys": [{"name": "b", "type": "int64"}, {"name": "a", "type": "int64"}]})",
+        R"({"keys": [{"name": "a", "type": "int64"}]})"}) {
+    const Status refused_change = change("Entity", keys, other);
+    ASSERT_FALSE(refused_change.ok()) << other;
+    EXPECT_EQ(refused_change.error().id, ErrorId::kImmutableField);
+  }
+  const Status told = change("Entity", keys, R"({"keys": [{"name": "c", "type": "string"}]})");
+  ASSERT_FALSE(told.ok());
+  EXPECT_EQ(told.error().message,
+            "Entity thing spec: 'keys' is [a int64, b int64] and cannot become [c string], because "
+            "rows may be stored that way: declare a new Entity under another name");
+}
+
+TEST(Definitions, a_view_keeps_its_entity_and_the_types_of_its_features) {
+  const char* view = R"({"entity": "e", "source": "s", "ttl": "1d",
+      "features": [{"name": "x", "type": "float64"}, {"name": "y", "type": "int64"}]})";
+  const Status entity = change("FeatureView", view, R"({"entity": "f", "source": "s",
+      "features": [{"name": "x", "type": "float64"}]})");
+  ASSERT_FALSE(entity.ok());
+  EXPECT_EQ(entity.error().id, ErrorId::kImmutableField);
+  EXPECT_NE(entity.error().message.find("'entity' is \"e\" and cannot become \"f\""),
+            std::string::npos);
+  const Status type = change("FeatureView", view, R"({"entity": "e", "source": "s",
+      "features": [{"name": "x", "type": "string"}]})");
+  ASSERT_FALSE(type.ok());
+  EXPECT_EQ(type.error().id, ErrorId::kImmutableField);
+  EXPECT_NE(type.error().message.find("feature \"x\" is float64 and cannot become string"),
+            std::string::npos);
+  EXPECT_TRUE(change("FeatureView", view, R"({"entity": "e", "source": "t", "ttl": "9d",
+      "online": false, "features": [{"name": "x", "type": "float64", "expect": {"min": 1}},
+                                    {"name": "z", "type": "string"}]})")
+                  .ok());
+}
+
 }  // namespace
 }  // namespace falaj::features

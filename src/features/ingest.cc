@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "features/internal/file_errors.h"
 #include "features/internal/quarantine.h"
 #include "features/internal/segment_writer.h"
 #include "features/internal/segments.h"
@@ -56,13 +57,15 @@ class Intake {
     table::ReadOptions options;
     options.schema = validation_.source_schema();
     options.on_bad_row = [this](const table::BadRow& row) { quarantine_.add(row); };
-    FALAJ_TRY(table::read_file(file.path, file.format, options,
-                               [&](Batch batch, const std::vector<std::uint64_t>& lines) -> Status {
-                                 FALAJ_TRY(may_go_on());
-                                 FALAJ_TRY(take(std::move(batch), lines));
-                                 if (file.on_progress) file.on_progress(rows_read());
-                                 return {};
-                               }));
+    const Status read =
+        table::read_file(file.path, file.format, options,
+                         [&](Batch batch, const std::vector<std::uint64_t>& lines) -> Status {
+                           FALAJ_TRY(may_go_on());
+                           FALAJ_TRY(take(std::move(batch), lines));
+                           if (file.on_progress) file.on_progress(rows_read());
+                           return {};
+                         });
+    if (!read.ok()) return without_path(read.error(), file.path);
     return writer_.finish();
   }
 
@@ -116,6 +119,7 @@ Value to_value(const IngestReport& report) {
   out["quarantine"] = report.quarantine.str();
   out["segments"] = texts(report.segments);
   out["commit"] = report.commit;
+  out["duplicate_of"] = report.duplicate_of;
   out["online_newer"] = report.online_newer;
   out["online_stale"] = report.online_stale;
   Value examples = Value::array();
@@ -187,6 +191,7 @@ struct Ingest::Impl {
     detail["quarantined"] = report.rows_quarantined;
     detail["quarantine"] = report.quarantine.str();
     detail["commit"] = report.commit;
+    if (report.duplicate_of > 0) detail["duplicate_of"] = report.duplicate_of;
     detail["segments"] = texts(report.segments);
     detail["zone"] = context.zone.name();
     FALAJ_TRY(audit.append(
@@ -206,6 +211,8 @@ struct Ingest::Impl {
         return Error(Code::kConflict, "FeatureView " + definition.view.name +
                                           " was changed during the ingest: send the file again");
       }
+      report.duplicate_of =
+          FALAJ_TRY(find_commit_of(tx, definition.project, definition.view.name, report.segments));
       const storage::SqlRows last =
           FALAJ_TRY(tx.query("SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits"));
       report.commit = static_cast<std::uint64_t>(last.at(0).integer(0)) + 1;

@@ -38,6 +38,9 @@ struct IngestReport {
   BlobId quarantine;                     // Empty when nothing was quarantined.
   std::vector<BlobId> segments;
   std::uint64_t commit = 0;  // Arrival number of this ingest: the knowledge cut-off that sees it.
+  // The first commit of this view with exactly these rows, 0 if there is none: the same file was
+  // probably sent twice. The rows are appended all the same.
+  std::uint64_t duplicate_of = 0;
   std::uint64_t online_newer = 0;  // Rows that replaced an older one online.
   std::uint64_t online_stale = 0;  // Rows older than what online already had.
 };

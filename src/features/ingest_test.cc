@@ -131,6 +131,58 @@ TEST(Ingest, unknown_view_missing_column_and_unreadable_file_have_their_codes) {
   EXPECT_EQ(broken.error().id, ErrorId::kMalformedTable);
 }
 
+TEST(Ingest, errors_say_the_file_and_not_where_the_server_keeps_it) {
+  FeatureWorld world;
+  world.apply_activity();
+  const std::string text_key = world.folder.path() + "/text.parquet";
+  table::StringColumn names;
+  names.push("x");
+  table::Batch rows;
+  ASSERT_TRUE(
+      rows.add({"customer_id", table::Type::kString}, table::Column::of_strings(names)).ok());
+  ASSERT_TRUE(table::write_file(text_key, table::Format::kParquet, rows).ok());
+  const struct {
+    std::string path;
+    table::Format format;
+  } cases[] = {
+      {world.folder.write("columns.csv", "customer_id,at\n1,2026-01-01\n"), table::Format::kCsv},
+      {world.folder.write("broken.parquet", "PAR1 nonsense PAR1"), table::Format::kParquet},
+      {world.folder.write("broken.arrow", "ARROW1 nonsense"), table::Format::kArrowIpc},
+      {text_key, table::Format::kParquet},
+      {world.folder.path() + "/absent.csv", table::Format::kCsv},
+  };
+  for (const auto& c : cases) {
+    const auto report = world.ingest->append(world.context, "activity", {c.path, c.format, {}});
+    ASSERT_FALSE(report.ok()) << c.path;
+    EXPECT_THAT(report.error().message, HasSubstr("the file"));
+    EXPECT_THAT(report.error().message, testing::Not(HasSubstr(world.folder.path())));
+  }
+}
+
+TEST(Ingest, the_same_rows_again_are_appended_and_reported) {
+  FeatureWorld world;
+  world.apply_activity();
+  const std::string header = "customer_id,at,loaded_at,amount,city\n";
+  const std::string csv = header + "1,2026-01-01,,1,a\n2,2026-01-01,,2,b\n";
+  EXPECT_EQ(world.append("activity", csv)->duplicate_of, 0u);
+  EXPECT_EQ(world.append("activity", header + "1,2026-01-01,,1,a\n")->duplicate_of, 0u);
+  for (int again = 0; again < 2; ++again) {
+    const auto report = world.append("activity", csv);
+    ASSERT_TRUE(report.ok());
+    EXPECT_EQ(report->duplicate_of, 1u);
+    EXPECT_EQ(to_value(*report)["duplicate_of"].as_int(), 1);
+    EXPECT_EQ(world.audit.get(3 + again)->detail.integer("duplicate_of"), 1);
+  }
+  EXPECT_EQ(view_stats(*world.sql, world.context.project)->at(0).rows, 7u);
+  // The same file for another view is no duplicate.
+  world.apply("FeatureView", "other",
+              R"({"entity":"customer","source":"tx","features":[)"
+              R"({"name":"amount","type":"float64"},{"name":"city","type":"string"}]})");
+  const auto other = world.append("other", csv);
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(other->duplicate_of, 0u);
+}
+
 TEST(Ingest, a_project_without_a_zone_may_not_store) {
   FeatureWorld world;
   world.apply_activity();

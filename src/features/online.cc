@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "features/internal/online_rows.h"
 #include "features/internal/segments.h"
@@ -61,21 +62,36 @@ std::int64_t created_of(const Batch& rows, std::size_t keys, std::size_t row) {
   return created.is_null(row) ? std::numeric_limits<std::int64_t>::min() : created.ints()[row];
 }
 
+void log_skipped(const std::string& project, const std::string& view, const Error& error) {
+  log::error("feature view not online", {{"project", project},
+                                         {"view", view},
+                                         {"error", to_string(error.id)},
+                                         {"reason", error.message}});
+}
+
 class OnlineRows final : public Online {
  public:
   OnlineRows(storage::SqlStore& sql, storage::KvStore& kv, storage::BlobStore& blobs)
       : sql_(sql), kv_(kv), blobs_(blobs) {}
 
+  // One view that cannot be loaded must not keep all others from being served.
   Status load() {
     std::vector<ViewDefinition> views;
     FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
       for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "FeatureView"))) {
-        views.push_back(FALAJ_TRY(load_view(tx, object.project, object.name)));
+        Result<ViewDefinition> view = load_view(tx, object.project, object.name);
+        if (view.ok()) {
+          views.push_back(std::move(view).value());
+        } else {
+          log_skipped(object.project, object.name, view.error());
+        }
       }
       return {};
     }));
     for (const ViewDefinition& view : views) {
-      if (view.view.online == OnlineUse::kOnline) FALAJ_TRY(current(view));
+      if (view.view.online != OnlineUse::kOnline) continue;
+      const Result<ViewState*> loaded = current(view);
+      if (!loaded.ok()) log_skipped(view.project, view.view.name, loaded.error());
     }
     return {};
   }
@@ -376,7 +392,9 @@ Status OnlineRows::add_view(const ViewDefinition& definition, const ServiceView&
     return Error(Code::kFailedPrecondition, "FeatureView " + definition.view.name +
                                                 " is not online: set online: true and apply it");
   }
-  const ViewState* state = FALAJ_TRY(current(definition));
+  const Result<ViewState*> loaded = current(definition);
+  if (!loaded.ok()) return loaded.error().within("FeatureView " + definition.view.name);
+  const ViewState* state = *loaded;
   OnlinePlan::View view;
   view.view = definition.view.name;
   view.slot = state->slot;

@@ -47,13 +47,15 @@ struct OnlineRow {
 class Online {
  public:
   // Loads the durable rows of every online view and catches up with committed segments that were
-  // not yet published (a crash between commit and publish).
+  // not yet published (a crash between commit and publish). A view that cannot be loaded (a corrupt
+  // segment, stored types that contradict its declaration) is logged and skipped: the others work,
+  // and plan() of a service that takes it fails with the reason.
   static Result<std::unique_ptr<Online>> open(storage::SqlStore& sql, storage::KvStore& kv,
                                               storage::BlobStore& blobs);
   virtual ~Online() = default;
 
-  // FJ-2001 when the service or one of its views is not declared. Cached until a definition
-  // changes.
+  // FJ-2001 when the service or one of its views is not declared; FJ-3002 or FJ-3004 naming a view
+  // whose rows cannot be loaded. Cached until a definition changes; a failure is not cached.
   virtual Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
                                                          const std::string& service) = 0;
   // `keys` in the order of plan.keys. Missing rows are statuses, not errors. `out` is reused.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/log.h"
 #include "features/internal/view_index.h"
 #include "features/testing/feature_world.h"
 
@@ -116,18 +117,92 @@ TEST(Online, nothing_that_was_not_committed_is_shown) {
   EXPECT_EQ(world.read({1}).statuses, Statuses{kNotFound});
 }
 
-TEST(Online, a_damaged_segment_stops_the_catching_up_with_its_name) {
+// Keeps what is logged as an error while it lives.
+class ErrorLog final : public log::Sink {
+ public:
+  ErrorLog() { log::set_sink(this, log::Level::kError); }
+  ~ErrorLog() override { log::set_sink(nullptr, log::Level::kError); }
+  void write(log::Level, std::string_view event, const std::vector<log::Field>& fields) override {
+    std::string line(event);
+    for (const log::Field& field : fields) {
+      if (const auto* text = std::get_if<std::string>(&field.value)) line += " " + *text;
+    }
+    lines.push_back(line);
+  }
+  std::vector<std::string> lines;
+};
+
+// A second view and service beside activity, with customer 1 in it.
+void add_healthy_view(FeatureWorld& world) {
+  world.apply("FeatureView", "healthy",
+              R"({"entity":"customer","source":"tx","features":[{"name":"h","type":"float64"}]})");
+  world.apply("FeatureService", "healthy_svc", R"({"features":["healthy"]})");
+  ASSERT_TRUE(world.append("healthy", "customer_id,at,loaded_at,h\n1,2026-05-21,,9\n").ok());
+}
+
+TEST(Online, a_damaged_segment_keeps_only_its_own_view_from_being_read) {
   FeatureWorld world;
   world.apply_activity();
+  add_healthy_view(world);
   world.kv.break_writes();
   ASSERT_FALSE(world.append("activity", kHeader + line(1, "2026-05-21", "", 2)).ok());
   world.kv.mend();
-  const auto blobs = world.blobs->list();
-  ASSERT_TRUE(blobs.ok());
-  for (const BlobId& id : *blobs) ASSERT_TRUE(world.blobs->remove(id).ok());
-  const auto opened = Online::open(*world.sql, world.kv, *world.blobs);
-  ASSERT_FALSE(opened.ok());
-  EXPECT_EQ(opened.error().id, ErrorId::kSegmentCorrupt);
+  std::string blob;
+  ASSERT_TRUE(world.sql
+                  ->read([&](storage::SqlTransaction& tx) -> Status {
+                    blob = FALAJ_TRY(tx.query("SELECT blob FROM feature_segments "
+                                              "WHERE commit_number = 2"))
+                               .at(0)
+                               .text(0);
+                    return {};
+                  })
+                  .ok());
+  ASSERT_TRUE(world.blobs->remove(BlobId(blob)).ok());
+  ErrorLog log;
+  world.restart();
+  ASSERT_EQ(log.lines.size(), 1u);
+  EXPECT_NE(log.lines[0].find("activity FJ-3004"), std::string::npos) << log.lines[0];
+  EXPECT_EQ(world.read({1}, "healthy_svc").numbers[0], 9.0);
+  const auto plan = world.online->plan(world.context.project, "svc");
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().id, ErrorId::kSegmentCorrupt);
+  EXPECT_NE(plan.error().message.find("FeatureView activity"), std::string::npos);
+}
+
+TEST(Online, stored_types_that_contradict_a_view_keep_only_it_from_being_read) {
+  FeatureWorld world;
+  world.apply_activity();
+  add_healthy_view(world);
+  world.apply("FeatureView", "activity",
+              R"({"entity":"customer","source":"tx","online":false,)"
+              R"("features":[{"name":"amount","type":"float64"}]})");
+  ASSERT_TRUE(world.append("activity", kHeader + line(1, "2026-05-21", "", 2)).ok());
+  world.apply("FeatureView", "activity",
+              R"({"entity":"customer","source":"tx",)"
+              R"("features":[{"name":"amount","type":"string"}]})");
+  ErrorLog log;
+  world.restart();
+  ASSERT_EQ(log.lines.size(), 1u);
+  EXPECT_NE(log.lines[0].find("activity FJ-3002"), std::string::npos) << log.lines[0];
+  EXPECT_EQ(world.read({1}, "healthy_svc").numbers[0], 9.0);
+  const auto plan = world.online->plan(world.context.project, "svc");
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().id, ErrorId::kSchemaMismatch);
+  EXPECT_NE(plan.error().message.find("FeatureView activity"), std::string::npos);
+  EXPECT_EQ(plan.error().message.find(world.folder.path()), std::string::npos)
+      << plan.error().message;
+}
+
+TEST(Online, a_view_that_cannot_be_decoded_does_not_stop_the_start) {
+  FeatureWorld world;
+  world.apply_activity();
+  add_healthy_view(world);
+  world.apply("FeatureView", "activity", R"({"entity":"customer"})");
+  ErrorLog log;
+  world.restart();
+  ASSERT_EQ(log.lines.size(), 1u);
+  EXPECT_NE(log.lines[0].find("activity"), std::string::npos);
+  EXPECT_EQ(world.read({1}, "healthy_svc").numbers[0], 9.0);
 }
 
 TEST(Online, a_changed_view_keeps_old_values_and_has_new_features_null) {

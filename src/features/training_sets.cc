@@ -9,6 +9,7 @@
 #include "base/decode.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "features/internal/file_errors.h"
 #include "features/internal/spine.h"
 #include "features/internal/view_rows.h"
 #include "features/key.h"
@@ -341,7 +342,7 @@ struct TrainingSets::Impl {
     const Status written = table::write_file(path, table::Format::kParquet, rows);
     if (!written.ok()) {
       ::remove(path.c_str());
-      return written.error();
+      return without_path(written.error(), path);
     }
     return blobs.adopt(path);
   }

@@ -56,6 +56,37 @@ class TrainingSetsTest : public testing::Test {
   FeatureWorld world_;
 };
 
+TEST_F(TrainingSetsTest, a_view_declared_again_differently_is_frozen_anew) {
+  // Customer 2 keeps the segment an input under both times to live.
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n2,2026-01-04,,20,a\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-04,1\n");
+  const auto first = freeze();
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(*data(*first).find("amount"), table::Column::of_doubles({10}));
+  world_.remove("TrainingSet", "set");
+  world_.remove("FeatureService", "svc");
+  world_.remove("FeatureView", "activity");
+  // One apply made each of them: a count that began anew would call both generation 1.
+  world_.apply_activity("1d");
+  world_.apply("TrainingSet", "set",
+               R"({"service":"svc","spine":{"view":"labels","label":"is_fraud"}})");
+  const auto second = freeze();
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_NE(second->id, first->id);
+  EXPECT_TRUE(data(*second).find("amount")->is_null(0));
+  EXPECT_EQ(world_.training_sets->latest(world_.context.project, "set")->id, second->id);
+}
+
+TEST_F(TrainingSetsTest, a_broken_spine_file_is_named_without_its_path) {
+  FreezeOptions options;
+  options.spine_file = world_.folder.write("l.parquet", "PAR1 nonsense PAR1");
+  const auto manifest = freeze(options, "from_file");
+  ASSERT_FALSE(manifest.ok());
+  EXPECT_EQ(manifest.error().id, ErrorId::kSpineInvalid);
+  EXPECT_THAT(manifest.error().message, HasSubstr("the file"));
+  EXPECT_THAT(manifest.error().message, testing::Not(HasSubstr(world_.folder.path())));
+}
+
 TEST_F(TrainingSetsTest, joins_each_label_with_what_was_known) {
   ingest("activity",
          std::string(kHeader) + "1,2026-01-01,,10,a\n1,2026-01-03,,11,b\n2,2026-01-01,,20,c\n");

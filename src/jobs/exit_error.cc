@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <utility>
 
 #include "base/json.h"
 #include "base/units.h"
@@ -24,31 +25,50 @@ std::string limit_text(std::int64_t bytes) {
   return bytes > 0 ? "its memory limit of " + format_bytes(bytes) : "the machine's memory";
 }
 
+// Also tells whether the file has more before it.
+std::pair<std::string, bool> read_end(const std::string& path, std::size_t bytes_max) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) return {"", false};
+  const std::streamoff size = in.tellg();
+  const std::streamoff from =
+      std::max<std::streamoff>(0, size - static_cast<std::streamoff>(bytes_max));
+  std::string text(static_cast<std::size_t>(size - from), '\0');
+  in.seekg(from);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return {std::move(text), from > 0};
+}
+
+// A foreign process wrote it: what is not UTF-8 may not reach JSON or the audit.
+void make_showable(std::string& text) {
+  if (!is_valid_utf8(text)) {
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; }, '?');
+  }
+  std::replace(text.begin(), text.end(), '\0', '?');
+}
+
 }  // namespace
 
 std::string log_path(const std::string& work_dir) { return work_dir + ".log"; }
 
 std::string last_lines(const std::string& path, std::size_t lines) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return "";
-  const std::streamoff size = in.tellg();
-  const std::streamoff from = std::max<std::streamoff>(0, size - std::streamoff{kTailBytes});
-  std::string text(static_cast<std::size_t>(size - from), '\0');
-  in.seekg(from);
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  std::string text = read_end(path, kTailBytes).first;
   while (!text.empty() && text.back() == '\n') text.pop_back();
   std::size_t begin = text.size();
   for (std::size_t found = 0; begin > 0; --begin) {
     if (text[begin - 1] == '\n' && ++found == lines) break;
   }
   text.erase(0, begin);
-  // A foreign process wrote it: what is not UTF-8 may not reach JSON or the audit.
-  if (!is_valid_utf8(text)) {
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; }, '?');
-  }
-  std::replace(text.begin(), text.end(), '\0', '?');
+  make_showable(text);
+  return text;
+}
+
+std::string last_bytes(const std::string& path, std::size_t bytes_max) {
+  auto [text, cut] = read_end(path, bytes_max);
+  const std::size_t line = text.find('\n');
+  if (cut && line != std::string::npos) text.erase(0, line + 1);
+  make_showable(text);
   return text;
 }
 

@@ -19,4 +19,8 @@ Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits,
 // The last lines of a file, at most `lines` and 4 KiB; "" when there is none.
 std::string last_lines(const std::string& path, std::size_t lines);
 
+// The last `bytes_max` of a file, from a line's beginning where one was cut; "" when there is none.
+// What is not UTF-8 is replaced.
+std::string last_bytes(const std::string& path, std::size_t bytes_max);
+
 }  // namespace falaj::jobs

@@ -12,6 +12,11 @@ namespace {
 constexpr std::array<std::string_view, 5> kStatusNames{"queued", "running", "succeeded", "failed",
                                                        "cancelled"};
 
+std::string error_code(const std::string& error) {
+  const std::string code = error.substr(0, error.find(':'));
+  return find_error(code) == nullptr ? "" : code;
+}
+
 }  // namespace
 
 std::string_view status_name(JobStatus status) {
@@ -28,6 +33,7 @@ Value to_value(const Job& job) {
   value["attempts"] = job.attempts;
   value["attempts_max"] = job.spec.attempts_max;
   value["error"] = job.error;
+  value["code"] = error_code(job.error);
   value["result"] = job.result;
   value["created_at"] = to_rfc3339(job.created_at);
   value["ended_at"] = job.ended_at == Timestamp{} ? Value() : Value(to_rfc3339(job.ended_at));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -22,7 +23,7 @@ using internal::JobStore;
 
 constexpr int kAttemptsMost = 100;
 constexpr int kSigkill = 9;
-constexpr int kNotStarted = 127;
+constexpr std::size_t kLogShown = 64 * 1024;
 
 security::RequestContext queue_context(const Job& job) {
   return security::system_context("service:jobs", ProjectName(job.spec.project), Zone());
@@ -132,24 +133,18 @@ class LocalQueue final : public Queue {
 
   Status cancel(const security::RequestContext& context, const JobId& id) override {
     const Job job = FALAJ_TRY(store_.get(id));
-    bool was_waiting = false;
-    {
-      MutexLock lock(mutex_);
-      const auto at = std::find(waiting_.begin(), waiting_.end(), id);
-      was_waiting = at != waiting_.end();
-      if (was_waiting) {
-        waiting_.erase(at);
-        gauges_.waiting.set(static_cast<double>(waiting_.size()));
-      } else if (const auto found = running_.find(id); found != running_.end()) {
-        found->second.cancelled = true;
-        if (found->second.child != nullptr) found->second.child->stop();
-      } else {
-        return Error(Code::kConflict, "job " + id.str() + " has ended: there is nothing to cancel");
-      }
+    const Place place = has_ended(job.status) ? Place::kOver : take_for_cancel(id);
+    if (place == Place::kOver) {
+      return Error(Code::kConflict, "job " + id.str() + " has ended: there is nothing to cancel");
     }
-    if (!was_waiting) return store_.record_cancel(context, job);
-    // It does not run: nobody else will tell its handler.
-    FALAJ_TRY(store_.end(context, id, JobStatus::kCancelled, "cancelled before it ran", {}));
+    if (place == Place::kRunning) return store_.record_cancel(context, job);
+    // No worker has it: nobody else will tell its handler.
+    const Status ended =
+        store_.end(context, id, JobStatus::kCancelled, "cancelled before it ran", {});
+    if (!ended.ok()) {
+      if (place == Place::kWaiting) (void)release(id, Next::kBack);
+      return ended;
+    }
     if (Handler* handler = handler_of(job); handler != nullptr) {
       (void)handler->finish(job, stopped_exit(), "");
     }
@@ -161,6 +156,10 @@ class LocalQueue final : public Queue {
   Result<Job> get(const JobId& id) const override { return store_.get(id); }
   Result<std::vector<Job>> list(const ProjectName& project) const override {
     return store_.list(project);
+  }
+  Result<std::string> log_tail(const JobId& id) const override {
+    const Job job = FALAJ_TRY(store_.get(id));
+    return last_bytes(log_path(work_dir(job)), kLogShown);
   }
 
   Result<Job> wait(const JobId& id, Duration limit) const override {
@@ -180,6 +179,14 @@ class LocalQueue final : public Queue {
   struct Running {
     exec::Child* child = nullptr;
     bool cancelled = false;
+  };
+  // How a job's time with a worker ended: for good, or back into the queue at one of its ends.
+  enum class Next : std::uint8_t { kDone, kFront, kBack };
+  enum class Place : std::uint8_t { kRunning, kWaiting, kNowhere, kOver };
+  struct Ending {
+    JobStatus status;
+    std::string error;
+    Value result;
   };
 
   static exec::ChildExit stopped_exit() {
@@ -206,6 +213,22 @@ class LocalQueue final : public Queue {
     return found == handlers_.end() ? nullptr : found->second;
   }
 
+  // Marks a running job as cancelled, takes a waiting one out.
+  Place take_for_cancel(const JobId& id) {
+    MutexLock lock(mutex_);
+    if (unwritten_.contains(id)) return Place::kOver;
+    if (const auto found = running_.find(id); found != running_.end()) {
+      found->second.cancelled = true;
+      if (found->second.child != nullptr) found->second.child->stop();
+      return Place::kRunning;
+    }
+    const auto at = std::find(waiting_.begin(), waiting_.end(), id);
+    if (at == waiting_.end()) return Place::kNowhere;
+    waiting_.erase(at);
+    gauges_.waiting.set(static_cast<double>(waiting_.size()));
+    return Place::kWaiting;
+  }
+
   void work() {
     while (true) {
       JobId id;
@@ -220,60 +243,121 @@ class LocalQueue final : public Queue {
         gauges_.waiting.set(static_cast<double>(waiting_.size()));
         gauges_.running.set(static_cast<double>(running_.size()));
       }
-      run(id);
-      {
-        MutexLock lock(mutex_);
-        running_.erase(id);
-        gauges_.running.set(static_cast<double>(running_.size()));
-      }
+      Next next = run(id);
+      while (!release(id, next)) next = end_cancelled(id);
       tell_waiters();
     }
   }
 
-  void run(const JobId& id) {
-    auto before = store_.get(id);
-    if (!before.ok() || has_ended(before->status)) return;
+  // A worker lets go of a job; only then may another one take it. False when it would go back into
+  // the queue but was cancelled at the last moment.
+  bool release(const JobId& id, Next next) {
+    {
+      MutexLock lock(mutex_);
+      if (next != Next::kDone && running_[id].cancelled && !unwritten_.contains(id) && !stopping_) {
+        return false;
+      }
+      running_.erase(id);
+      if (next == Next::kFront) waiting_.push_front(id);
+      if (next == Next::kBack) waiting_.push_back(id);
+      gauges_.running.set(static_cast<double>(running_.size()));
+      gauges_.waiting.set(static_cast<double>(waiting_.size()));
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  // Calls until it is ok, or the error is one that time does not mend, or patience or the server's
+  // time is over. For the store: a full disk or a lock may pass.
+  template <class Call>
+  auto retried(Call call) -> decltype(call()) {
+    std::int64_t wait = options_.write_wait.nanos;
+    for (int tried = 1;; ++tried, wait *= 2) {
+      auto result = call();
+      if (result.ok() || tried >= options_.writes_max) return result;
+      const Code code = result.error().code;
+      if (code == Code::kNotFound || code == Code::kConflict) return result;
+      MutexLock lock(mutex_);
+      if (changed_.wait_for(mutex_, std::chrono::nanoseconds(wait),
+                            [this]() FALAJ_REQUIRES(mutex_) { return stopping_; })) {
+        return result;
+      }
+    }
+  }
+
+  Next run(const JobId& id) {
+    const auto before = retried([&] { return store_.get(id); });
+    if (!before.ok()) {
+      log::error("job not read", {{"job", id.str()}, {"error", before.error().message}});
+      return before.error().code == Code::kNotFound ? Next::kDone : Next::kBack;
+    }
+    if (has_ended(before->status)) return Next::kDone;
+    if (const auto ending = take_unwritten(id)) {
+      return end(*before, ending->status, ending->error, ending->result);
+    }
     Handler* handler = handler_of(*before);
     if (handler == nullptr) {
-      end(*before, JobStatus::kFailed, "no job has the type '" + before->spec.type + "'", {});
-      return;
+      return end(*before, JobStatus::kFailed, "no job has the type '" + before->spec.type + "'",
+                 {});
+    }
+    if (before->status == JobStatus::kRunning && !take_back(*before, before->error)) {
+      return Next::kBack;
     }
     if (before->attempts >= before->spec.attempts_max) {
       // The server died during its last attempt: the process died with it.
       exec::ChildExit exit;
       exit.reason = exec::ExitReason::kSignalled;
       exit.code = kSigkill;
-      settle(*before, handler->finish(*before, exit, work_dir(*before)));
-      return;
+      return settle(*before, handler->finish(*before, exit, work_dir(*before)));
     }
-    auto job = store_.begin_attempt(id);
-    if (!job.ok()) {
-      log::error("job not started", {{"job", id.str()}, {"error", job.error().message}});
-      return;
-    }
-    attempt(*job, *handler);
+    auto job = retried([&] { return store_.begin_attempt(id); });
+    if (job.ok()) return attempt(*job, *handler);
+    log::error("job not started", {{"job", id.str()}, {"error", job.error().message}});
+    if (job.error().code == Code::kConflict) return Next::kDone;  // Ended meanwhile.
+    return is_stopping() ? Next::kFront : give_up(*before, *handler, job.error());
   }
 
   std::string work_dir(const Job& job) const {
     return options_.work_folder + "/" + job.id.str() + "-" + std::to_string(job.attempts);
   }
 
-  void attempt(const Job& job, Handler& handler) {
+  Next attempt(const Job& job, Handler& handler) {
     const std::string folder = work_dir(job);
     std::error_code error;
     std::filesystem::remove_all(folder, error);
     std::filesystem::create_directories(folder, error);
-    Result<exec::ChildSpec> spec =
-        error ? Error(ErrorId::kDataFolderFull,
-                      "cannot create the job's folder " + folder + ": " + error.message())
-              : handler.prepare(job, folder);
-    if (!spec.ok()) {
-      end(job, JobStatus::kFailed, describe(spec.error()), {});
-      return;
+    if (error) {
+      return give_up(job, handler,
+                     Error(ErrorId::kDataFolderFull,
+                           "cannot create the job's folder " + folder + ": " + error.message()));
     }
-    auto exit = run_child(job, handler, folder, *std::move(spec));
-    conclude(job, handler, folder, exit.ok() ? *exit : not_started(folder, exit.error()));
+    Result<exec::ChildSpec> spec = handler.prepare(job, folder);
+    if (!spec.ok()) return give_up(job, handler, spec.error());
+    const auto exit = run_child(job, handler, folder, *std::move(spec));
+    if (!exit.ok()) {
+      std::ofstream(log_path(folder), std::ios::app) << exit.error().message << '\n';
+    }
+    const Next next =
+        exit.ok() ? conclude(job, handler, folder, *exit) : give_up(job, handler, exit.error());
     std::filesystem::remove_all(folder, error);  // The log beside it stays.
+    return next;
+  }
+
+  // There is no process and there will be none.
+  Next give_up(const Job& job, Handler& handler, const Error& error) {
+    if (is_cancelled(job.id)) return end_cancelled(job.id);
+    handler.abandoned(job, error);
+    return end(job, JobStatus::kFailed, describe(error), {});
+  }
+
+  Next end_cancelled(const JobId& id) {
+    const auto job = retried([&] { return store_.get(id); });
+    if (!job.ok()) return Next::kBack;
+    if (has_ended(job->status)) return Next::kDone;
+    if (Handler* handler = handler_of(*job); handler != nullptr) {
+      (void)handler->finish(*job, stopped_exit(), work_dir(*job));
+    }
+    return end(*job, JobStatus::kCancelled, "cancelled while it ran", {});
   }
 
   Result<exec::ChildExit> run_child(const Job& job, Handler& handler, const std::string& folder,
@@ -294,14 +378,6 @@ class LocalQueue final : public Queue {
     return exit;
   }
 
-  // As a shell would say it; the reason stands in the log, where check_exit finds it.
-  static exec::ChildExit not_started(const std::string& folder, const Error& error) {
-    std::ofstream(log_path(folder), std::ios::app) << error.message << '\n';
-    exec::ChildExit exit;
-    exit.code = kNotStarted;
-    return exit;
-  }
-
   // A process may write anything: what is no JSON object is counted and left out.
   void report(const Job& job, Handler& handler, std::string_view line) {
     const auto value = parse_json(line);
@@ -313,62 +389,77 @@ class LocalQueue final : public Queue {
     log::warn("job report malformed", {{"job", job.id.str()}, {"bytes", line.size()}});
   }
 
-  void conclude(const Job& job, Handler& handler, const std::string& folder,
+  Next conclude(const Job& job, Handler& handler, const std::string& folder,
                 const exec::ChildExit& exit) {
-    bool cancelled = false;
-    bool stopping = false;
-    {
-      MutexLock lock(mutex_);
-      cancelled = running_[job.id].cancelled;
-      stopping = stopping_;
-    }
-    if (cancelled) {
-      (void)handler.finish(job, stopped_exit(), folder);
-      end(job, JobStatus::kCancelled, "cancelled while it ran", {});
-      return;
-    }
-    if (stopping && exit.reason == exec::ExitReason::kStopped) {
+    if (is_cancelled(job.id)) return end_cancelled(job.id);
+    if (is_stopping() && exit.reason == exec::ExitReason::kStopped) {
       // The server goes down: not the job's fault, so the attempt is given back.
-      note(store_.requeue(job.id, job.attempts - 1, ""), job);
-      MutexLock lock(mutex_);
-      waiting_.push_front(job.id);
-      return;
+      Job as_before = job;
+      --as_before.attempts;
+      (void)take_back(as_before, "");
+      return Next::kFront;
     }
-    settle(job, handler.finish(job, exit, folder));
+    return settle(job, handler.finish(job, exit, folder));
   }
 
-  void settle(const Job& job, Handler::Outcome outcome) {
-    if (outcome.result.ok()) {
-      end(job, JobStatus::kSucceeded, "", *outcome.result);
-      return;
-    }
+  Next settle(const Job& job, const Handler::Outcome& outcome) {
+    if (outcome.result.ok()) return end(job, JobStatus::kSucceeded, "", *outcome.result);
     const std::string error = describe(outcome.result.error());
     if (!outcome.retry || job.attempts >= job.spec.attempts_max) {
-      end(job, JobStatus::kFailed, error, {});
-      return;
+      return end(job, JobStatus::kFailed, error, {});
     }
     log::warn("job tried again", {{"job", job.id.str()}, {"attempt", job.attempts}});
-    const Status queued = store_.requeue(job.id, job.attempts, error);
+    (void)take_back(job, error);  // If refused now, run() asks again.
+    return Next::kBack;
+  }
+
+  // running → queued. False when the store refuses.
+  bool take_back(const Job& job, const std::string& error) {
+    const Status queued = retried([&] { return store_.requeue(job.id, job.attempts, error); });
     note(queued, job);
-    if (!queued.ok()) return;
-    MutexLock lock(mutex_);
-    waiting_.push_back(job.id);
+    return queued.ok();
   }
 
   static std::string describe(const Error& error) {
     return to_string(error.id) + ": " + error.message;
   }
 
-  void end(const Job& job, JobStatus status, const std::string& error, const Value& result) {
-    note(store_.end(queue_context(job), job.id, status, error, result), job);
+  // An end that the store refuses is kept, and written when the job's turn comes again.
+  Next end(const Job& job, JobStatus status, const std::string& error, const Value& result) {
+    const Status ended =
+        retried([&] { return store_.end(queue_context(job), job.id, status, error, result); });
+    note(ended, job);
+    if (!ended.ok() && ended.error().code != Code::kConflict) {
+      MutexLock lock(mutex_);
+      unwritten_[job.id] = Ending{status, error, result};
+      return Next::kBack;
+    }
     count_end(job, status);
+    return Next::kDone;
+  }
+
+  std::optional<Ending> take_unwritten(const JobId& id) {
+    MutexLock lock(mutex_);
+    auto node = unwritten_.extract(id);
+    if (node.empty()) return std::nullopt;
+    return std::move(node.mapped());
+  }
+
+  bool is_cancelled(const JobId& id) const {
+    MutexLock lock(mutex_);
+    const auto found = running_.find(id);
+    return found != running_.end() && found->second.cancelled;
+  }
+
+  bool is_stopping() const {
+    MutexLock lock(mutex_);
+    return stopping_;
   }
 
   void count_end(const Job& job, JobStatus status) {
     metrics_.counter(kEnded, {job.spec.type, std::string(status_name(status))}).add();
   }
 
-  // The store refused: the job stays as it was and is tried again at the next start.
   static void note(const Status& status, const Job& job) {
     if (status.ok()) return;
     log::error("job state not written", {{"job", job.id.str()}, {"error", status.error().message}});
@@ -384,6 +475,7 @@ class LocalQueue final : public Queue {
   mutable CondVar changed_;
   std::deque<JobId> waiting_ FALAJ_GUARDED_BY(mutex_);
   std::map<JobId, Running> running_ FALAJ_GUARDED_BY(mutex_);
+  std::map<JobId, Ending> unwritten_ FALAJ_GUARDED_BY(mutex_);
   std::vector<std::thread> workers_ FALAJ_GUARDED_BY(mutex_);
   std::size_t arriving_ FALAJ_GUARDED_BY(mutex_) = 0;
   std::uint64_t ends_ FALAJ_GUARDED_BY(mutex_) = 0;

@@ -37,19 +37,23 @@ struct Job {
   JobSpec spec;
   JobStatus status = JobStatus::kQueued;
   int attempts = 0;
-  std::string error;
+  std::string error;  // Begins with the error's code: "FJ-4004: the process ran past …".
   Value result;
   Timestamp created_at{};
   Timestamp ended_at{};
 };
+// {id, type, …, error, code}: `code` is that of the error ("FJ-4004"), "" when it has none.
 Value to_value(const Job& job);
 
-// How a type of job runs. Called on the queue's worker thread.
+// How a type of job runs. Called on the queue's worker thread. Whatever happens to a job, finish()
+// or abandoned() is called before its end is written down, and again after a crash in between; only
+// of one that is cancelled while it waits, finish() is called after (a crash may then leave it out:
+// look at ended jobs at start).
 class Handler {
  public:
   virtual ~Handler() = default;
   // The command, its sandbox and limits, for this attempt. work_dir exists and is empty. An error
-  // fails the job at once; finish() is then not called.
+  // fails the job at once: abandoned() follows, and not finish().
   virtual Result<exec::ChildSpec> prepare(const Job& job, const std::string& work_dir) = 0;
   // One report of the child, parsed.
   virtual void on_report(const Job& job, const Value& report) = 0;
@@ -62,6 +66,9 @@ class Handler {
   };
   virtual Outcome finish(const Job& job, const exec::ChildExit& exit,
                          const std::string& work_dir) = 0;
+  // The job failed without a process: its folder, prepare(), the program's start or the store said
+  // no.
+  virtual void abandoned(const Job& job, const Error& error) = 0;
 };
 
 extern const storage::Migration kJobsMigration;
@@ -70,6 +77,10 @@ struct QueueOptions {
   std::string work_folder;
   unsigned concurrency = 1;
   std::size_t waiting_max = 1000;  // FJ-4005 past it.
+  // What the store refuses is tried again, the wait doubling each time; then the job fails or, when
+  // not even that can be written, goes back to the end of the queue.
+  int writes_max = 6;
+  Duration write_wait = Duration::milliseconds(50);
 };
 
 class Queue {
@@ -87,11 +98,15 @@ class Queue {
   virtual void stop() = 0;
 
   virtual Result<JobId> submit(const security::RequestContext& context, JobSpec spec) = 0;
+  // kConflict when it has ended.
   virtual Status cancel(const security::RequestContext& context, const JobId& id) = 0;
   virtual Result<Job> get(const JobId& id) const = 0;
   virtual Result<std::vector<Job>> list(const ProjectName& project) const = 0;
   // Waits until the job has ended or `limit` has passed; the job as it is then.
   virtual Result<Job> wait(const JobId& id, Duration limit) const = 0;
+  // What the newest attempt's process printed: the last 64 KiB, whole lines, as valid UTF-8. ""
+  // when nothing was printed yet; kNotFound for a job that there is not.
+  virtual Result<std::string> log_tail(const JobId& id) const = 0;
 };
 
 }  // namespace falaj::jobs

@@ -1,8 +1,10 @@
 #include "jobs/queue.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 
 #include "base/mutex.h"
@@ -52,6 +54,10 @@ class ScriptHandler final : public Handler {
     result["attempt"] = job.attempts;
     return {result, false};
   }
+  void abandoned(const Job&, const Error& error) override {
+    MutexLock lock(mutex_);
+    abandoned_.push_back(error.message);
+  }
 
   void wait_for_reports(std::size_t count) {
     MutexLock lock(mutex_);
@@ -61,6 +67,10 @@ class ScriptHandler final : public Handler {
   std::vector<Value> reports() const {
     MutexLock lock(mutex_);
     return reports_;
+  }
+  std::vector<std::string> abandonments() const {
+    MutexLock lock(mutex_);
+    return abandoned_;
   }
   std::vector<exec::ExitReason> exits() const {
     MutexLock lock(mutex_);
@@ -72,6 +82,32 @@ class ScriptHandler final : public Handler {
   CondVar changed_;
   std::vector<Value> reports_;
   std::vector<exec::ExitReason> exits_;
+  std::vector<std::string> abandoned_;
+};
+
+// A store whose writes fail while they are told to.
+class BrokenSql final : public storage::SqlStore {
+ public:
+  explicit BrokenSql(storage::SqlStore& inner) : inner_(inner) {}
+  void fail_writes(int count) { left_ = count; }
+
+  Status read(const std::function<Status(storage::SqlTransaction&)>& body) override {
+    return inner_.read(body);
+  }
+  Status write(const std::function<Status(storage::SqlTransaction&)>& body) override {
+    if (left_ > 0) {
+      --left_;
+      return Error(Code::kInternal, "the disk said no");
+    }
+    return inner_.write(body);
+  }
+  Status migrate(const std::vector<storage::Migration>& migrations) override {
+    return inner_.migrate(migrations);
+  }
+
+ private:
+  storage::SqlStore& inner_;
+  std::atomic<int> left_{0};
 };
 
 class QueueTest : public ::testing::Test {
@@ -82,7 +118,10 @@ class QueueTest : public ::testing::Test {
   }
   void reopen(std::size_t waiting_max = 100) {
     queue_.reset();
-    auto opened = Queue::open({folder_ / "jobs", 1, waiting_max}, *sql_, audit_, metrics_, clock_);
+    QueueOptions options{folder_ / "jobs", 1, waiting_max};
+    options.writes_max = 3;
+    options.write_wait = Duration::milliseconds(1);
+    auto opened = Queue::open(options, broken_, audit_, metrics_, clock_);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     queue_ = std::move(*opened);
     queue_->handle("script", handler_);
@@ -106,6 +145,7 @@ class QueueTest : public ::testing::Test {
   FakeClock clock_;
   telemetry::Metrics metrics_;
   std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
+  BrokenSql broken_{*sql_};
   security::Audit audit_{*sql_, clock_};
   ScriptHandler handler_;
   std::unique_ptr<Queue> queue_;
@@ -119,6 +159,7 @@ TEST_F(QueueTest, runs_a_job_and_passes_its_reports_on) {
   const Job job = ended(id);
   EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
   EXPECT_EQ(job.result.integer("attempt"), 1);
+  EXPECT_EQ(to_value(job).text("code", "none"), "");
   ASSERT_EQ(handler_.reports().size(), 2u);
   EXPECT_DOUBLE_EQ(handler_.reports()[0].number("progress"), 0.5);
   EXPECT_EQ(queue_->list(ProjectName("payments"))->size(), 1u);
@@ -173,6 +214,7 @@ TEST_F(QueueTest, a_process_that_hangs_meets_its_limit) {
   EXPECT_EQ(job.status, JobStatus::kFailed);
   EXPECT_NE(job.error.find("FJ-4004"), std::string::npos) << job.error;
   EXPECT_NE(job.error.find("time_max"), std::string::npos) << job.error;
+  EXPECT_EQ(to_value(job).text("code"), "FJ-4004");
 }
 
 TEST_F(QueueTest, a_process_that_eats_memory_is_told_apart) {
@@ -222,6 +264,7 @@ TEST_F(QueueTest, what_cannot_be_prepared_or_started_fails_with_the_reason) {
   queue_->start();
   EXPECT_NE(ended(submit("")).error.find("no script"), std::string::npos);
   EXPECT_TRUE(handler_.exits().empty());
+  EXPECT_EQ(handler_.abandonments(), std::vector<std::string>{"no script"});
   JobSpec spec;
   spec.type = "script";
   spec.payload["script"] = "x";
@@ -229,6 +272,93 @@ TEST_F(QueueTest, what_cannot_be_prepared_or_started_fails_with_the_reason) {
   const Job job = ended(*queue_->submit(context_, spec));
   EXPECT_EQ(job.status, JobStatus::kFailed);
   EXPECT_NE(job.error.find("/no/such/program"), std::string::npos) << job.error;
+  EXPECT_EQ(handler_.abandonments().size(), 2u);
+  EXPECT_NE(queue_->log_tail(job.id)->find("/no/such/program"), std::string::npos);
+}
+
+TEST_F(QueueTest, a_folder_that_cannot_be_made_fails_the_job_and_tells_its_handler) {
+  const JobId id = submit("exit 0");
+  std::filesystem::remove(folder_ / "jobs");
+  std::ofstream(folder_ / "jobs").put('x');
+  queue_->start();
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_NE(job.error.find("cannot create the job's folder"), std::string::npos) << job.error;
+  ASSERT_EQ(handler_.abandonments().size(), 1u);
+  EXPECT_NE(handler_.abandonments()[0].find("cannot create"), std::string::npos);
+}
+
+TEST_F(QueueTest, a_store_that_fails_for_a_moment_loses_no_job) {
+  const JobId id = submit("exit 0");
+  broken_.fail_writes(2);
+  queue_->start();
+  EXPECT_EQ(ended(id).status, JobStatus::kSucceeded) << ended(id).error;
+  EXPECT_TRUE(handler_.abandonments().empty());
+}
+
+TEST_F(QueueTest, a_job_that_cannot_begin_fails_visibly) {
+  const JobId id = submit("exit 0");
+  broken_.fail_writes(3);
+  queue_->start();
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_NE(job.error.find("the disk said no"), std::string::npos) << job.error;
+  EXPECT_EQ(handler_.abandonments(), std::vector<std::string>{"the disk said no"});
+}
+
+TEST_F(QueueTest, an_end_that_cannot_be_written_is_written_later) {
+  const JobId id = submit(R"(echo '{"ready": 1}' >&3; read -r go <)" + (folder_ / "go"));
+  ASSERT_EQ(::mkfifo((folder_ / "go").c_str(), 0600), 0);
+  queue_->start();
+  handler_.wait_for_reports(1);
+  broken_.fail_writes(7);  // More than are tried at one time.
+  std::ofstream(folder_ / "go") << "go\n";
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
+  EXPECT_EQ(job.attempts, 1) << "it ran once";
+  EXPECT_EQ(handler_.exits().size(), 1u);
+}
+
+TEST_F(QueueTest, a_waiting_job_whose_cancel_fails_is_still_waiting) {
+  const JobId id = submit("exit 0");
+  broken_.fail_writes(1);
+  EXPECT_EQ(queue_->cancel(context_, id).error().code, Code::kInternal);
+  EXPECT_TRUE(handler_.exits().empty());
+  queue_->start();
+  EXPECT_EQ(ended(id).status, JobStatus::kSucceeded);
+}
+
+TEST_F(QueueTest, a_job_that_no_worker_holds_can_be_cancelled) {
+  // Recorded, but not in this server's memory.
+  const JobId id = submit("exit 0");
+  const std::unique_ptr<Queue> first = std::move(queue_);
+  ASSERT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(tx.execute("UPDATE jobs SET status = 3"));
+                    return {};
+                  })
+                  .ok());
+  reopen();
+  ASSERT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(tx.execute("UPDATE jobs SET status = 0"));
+                    return {};
+                  })
+                  .ok());
+  EXPECT_TRUE(queue_->cancel(context_, id).ok());
+  EXPECT_EQ(queue_->get(id)->status, JobStatus::kCancelled);
+}
+
+TEST_F(QueueTest, shows_what_a_process_printed) {
+  EXPECT_EQ(queue_->log_tail(JobId("none")).error().code, Code::kNotFound);
+  const JobId id =
+      submit("echo first; i=0; while [ $i -lt 9000 ]; do i=$((i+1)); echo line $i; done");
+  EXPECT_EQ(*queue_->log_tail(id), "");
+  queue_->start();
+  ASSERT_EQ(ended(id).status, JobStatus::kSucceeded);
+  const std::string log = *queue_->log_tail(id);
+  EXPECT_TRUE(log.ends_with("line 8999\nline 9000\n"));
+  EXPECT_TRUE(log.starts_with("line ")) << log.substr(0, 20);
+  EXPECT_LE(log.size(), 64u * 1024);
+  EXPECT_GT(log.size(), 63u * 1024);
 }
 
 TEST_F(QueueTest, a_stopped_server_takes_its_jobs_up_again) {

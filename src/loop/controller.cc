@@ -1,5 +1,6 @@
 #include "loop/controller.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/log.h"
@@ -43,6 +44,38 @@ Result<Bound> bind(storage::SqlTransaction& tx, const storage::Object& object) {
   return bound;
 }
 
+// Why what is declared cannot lead to a promotion, whatever is trained; "" when it can.
+std::string obstacle_of(const Bound& bound) {
+  const serving::Deployment& deployment = bound.deployment;
+  if (deployment.version.has_value()) {
+    return "the deployment pins version " + std::to_string(*deployment.version) +
+           ", so that no promotion would change what '" + deployment.name + "' serves";
+  }
+  if (bound.job.model != deployment.model) {
+    return "TrainJob '" + bound.job.name + "' registers " +
+           (bound.job.model.empty() ? "no model" : "model '" + bound.job.model + "'") +
+           ", but deployment '" + deployment.name + "' serves model '" + deployment.model + "'";
+  }
+  if (bound.set.spine_view.empty()) {
+    return "training set '" + bound.set.name +
+           "' takes its labels from a file, and retraining needs a label view";
+  }
+  return "";
+}
+
+// What outlives a round.
+State after_round(const State& state) {
+  State fresh;
+  fresh.round = state.round;
+  fresh.labels_alarm = state.labels_alarm;
+  fresh.labels_at_alarm = state.labels_at_alarm;
+  fresh.obstacle = state.snapshot.obstacle;
+  fresh.obstacle_alarm = state.snapshot.alarm;
+  fresh.last_action = state.last_action;
+  fresh.snapshot = state.snapshot;
+  return fresh;
+}
+
 // Failures that another try cannot mend: the step is over, the champion stays.
 bool is_final(const Error& error) {
   switch (error.code) {
@@ -81,6 +114,7 @@ struct Controller::Impl {
   Status step(const Bound& bound) FALAJ_REQUIRES(ticking);
   Status resume(const Bound& bound, State& state);
   Result<Snapshot> look(const Bound& bound, const State& state);
+  Status look_at_run(const Bound& bound, const State& state, Snapshot& snapshot);
   Status act(const Bound& bound, State state, const Action& action);
   Status retrain(const Bound& bound, State state);
   Status ensure_run(const Bound& bound, State& state);
@@ -89,6 +123,7 @@ struct Controller::Impl {
                              const State& state);
   Result<std::unique_ptr<serving::Session>> load(const registry::ModelVersion& version);
   Status finish_promotion(const Bound& bound, State& state);
+  Status withdraw_promotion(const Bound& bound, State& state);
   Result<std::int64_t> champion(const Bound& bound);
   Status count_labels(const Bound& bound, State& state, Snapshot& snapshot);
   Result<features::ViewStats> label_stats(const Bound& bound);
@@ -162,6 +197,8 @@ Status Controller::Impl::step(const Bound& bound) {
   FALAJ_TRY(resume(bound, state));
   Snapshot snapshot = FALAJ_TRY(look(bound, state));
   FALAJ_TRY(count_labels(bound, state, snapshot));
+  snapshot.obstacle_known = !snapshot.obstacle.empty() && snapshot.obstacle == state.obstacle &&
+                            snapshot.alarm == state.obstacle_alarm;
   state.snapshot = snapshot;
   state.last_action = next_action(state.snapshot, bound.policy);
   {
@@ -201,13 +238,7 @@ Status Controller::Impl::act(const Bound& bound, State state, const Action& acti
       evidence["gate_set"] = state.gate_set;
       evidence["run"] = state.run;
       if (!state.run_error.empty()) evidence["error"] = state.run_error;
-      State fresh;
-      fresh.round = state.round;
-      fresh.labels_alarm = state.labels_alarm;
-      fresh.labels_at_alarm = state.labels_at_alarm;
-      fresh.last_action = state.last_action;
-      fresh.snapshot = state.snapshot;
-      return decide(bound, fresh, std::move(evidence), {});
+      return decide(bound, after_round(state), std::move(evidence), {});
     }
   }
   return {};
@@ -224,6 +255,7 @@ Result<Snapshot> Controller::Impl::look(const Bound& bound, const State& state) 
   snapshot.now = clock.now();
   snapshot.phase = state.phase;
   snapshot.champion_version = FALAJ_TRY(champion(bound));
+  snapshot.obstacle = obstacle_of(bound);
   for (const monitoring::Monitors::Alarm& alarm : FALAJ_TRY(monitors.alarms(bound.project()))) {
     const bool ours = alarm.open && alarm.monitor == bound.policy.monitor &&
                       alarm.version == snapshot.champion_version;
@@ -240,19 +272,10 @@ Result<Snapshot> Controller::Impl::look(const Bound& bound, const State& state) 
   }));
   if (state.phase == Phase::kWatching) return snapshot;
 
-  snapshot.run = state.run;
-  snapshot.run_status = "failed";
-  if (state.run_error.empty()) {
-    const Result<tracking::Run> run = runs.get(RunId(state.run));
-    const bool lost = !run.ok() && run.error().code == Code::kNotFound;
-    if (!run.ok() && !lost) return run.error();
-    if (run.ok()) {
-      snapshot.run_status = tracking::status_name(run->status);
-      snapshot.candidate_version = run->outputs["model"].integer("version");
-    }
-  }
+  FALAJ_TRY(look_at_run(bound, state, snapshot));
   if (state.phase == Phase::kEvaluating) snapshot.candidate_version = state.candidate;
   snapshot.evaluated = state.evaluated;
+  snapshot.evaluated_champion = state.evaluated_champion;
   snapshot.champion_auc = state.champion_auc;
   snapshot.candidate_auc = state.candidate_auc;
   snapshot.gate_rows = state.gate_rows;
@@ -260,10 +283,33 @@ Result<Snapshot> Controller::Impl::look(const Bound& bound, const State& state) 
   return snapshot;
 }
 
+Status Controller::Impl::look_at_run(const Bound& bound, const State& state, Snapshot& snapshot) {
+  snapshot.run = state.run;
+  snapshot.run_error = state.run_error;
+  snapshot.run_status = "failed";
+  if (!state.run_error.empty()) return {};
+  const Result<tracking::Run> run = runs.get(RunId(state.run));
+  if (!run.ok()) return run.error().code == Code::kNotFound ? Status() : Status(run.error());
+  snapshot.run_status = tracking::status_name(run->status);
+  snapshot.candidate_version = run->outputs["model"].integer("version");
+  // The job or the deployment may have been declared anew since the run began.
+  const std::string made = run->outputs["model"].text("name", bound.deployment.model);
+  if (snapshot.obstacle.empty() && made != bound.deployment.model) {
+    snapshot.obstacle = "run " + state.run + " made a version of model '" + made +
+                        "', but deployment '" + bound.deployment.name + "' serves model '" +
+                        bound.deployment.model + "'";
+  }
+  return {};
+}
+
 // Labels are counted from the tick that first saw the alarm; that mark is durable.
 Status Controller::Impl::count_labels(const Bound& bound, State& state, Snapshot& snapshot) {
-  if (!snapshot.alarm_open || bound.policy.labels_min == 0) return {};
+  if (!snapshot.alarm_open || !snapshot.obstacle.empty()) return {};
   const auto rows = static_cast<std::int64_t>(FALAJ_TRY(label_stats(bound)).rows);
+  if (bound.policy.labels_min == 0) {
+    if (rows == 0) snapshot.obstacle = "label view '" + bound.set.spine_view + "' has no rows";
+    return {};
+  }
   if (state.labels_alarm != snapshot.alarm) {
     state.labels_alarm = snapshot.alarm;
     state.labels_at_alarm = rows;
@@ -274,23 +320,24 @@ Status Controller::Impl::count_labels(const Bound& bound, State& state, Snapshot
 }
 
 Result<features::ViewStats> Controller::Impl::label_stats(const Bound& bound) {
-  if (bound.set.spine_view.empty()) {
-    return Error(ErrorId::kLabelsMissing,
-                 "training set '" + bound.set.name +
-                     "' takes its labels from a file; retraining needs a label view");
-  }
   for (const features::ViewStats& stats : FALAJ_TRY(features::view_stats(sql, bound.project()))) {
-    if (stats.view == bound.set.spine_view && stats.rows > 0) return stats;
+    if (stats.view == bound.set.spine_view) return stats;
   }
+  return features::ViewStats{};
+}
+
+// A label dated in the future would move both windows to where nothing is.
+Result<Timestamp> Controller::Impl::newest_label(const Bound& bound) {
+  const features::ViewStats stats = FALAJ_TRY(label_stats(bound));
+  if (stats.rows > 0) return std::min(stats.newest_event, clock.now());
   return Error(ErrorId::kLabelsMissing, "label view '" + bound.set.spine_view + "' has no rows");
 }
 
-Result<Timestamp> Controller::Impl::newest_label(const Bound& bound) {
-  return FALAJ_TRY(label_stats(bound)).newest_event;
-}
-
+// Data that cannot be frozen however often it is tried ends the round at the next tick, and counts
+// as a retraining: cooldown and the week's maximum hold for it too.
 Status Controller::Impl::retrain(const Bound& bound, State state) {
   const Timestamp gate_begins = FALAJ_TRY(newest_label(bound)) - bound.policy.gate_window;
+  const security::RequestContext by = FALAJ_TRY(context(bound));
   state.round += 1;
   state.phase = Phase::kTraining;
   state.alarm = state.snapshot.alarm;
@@ -299,18 +346,23 @@ Status Controller::Impl::retrain(const Bound& bound, State state) {
   options.from = gate_begins - bound.policy.train_window;
   options.to = gate_begins;
   options.name_suffix = "-round-" + std::to_string(state.round);
-  const features::Manifest manifest =
-      FALAJ_TRY(sets.freeze(FALAJ_TRY(context(bound)), bound.set.name, options));
-  state.training_set = manifest.id;
+  const Result<features::Manifest> manifest = sets.freeze(by, bound.set.name, options);
+  if (!manifest.ok() && !is_final(manifest.error())) return manifest.error();
 
   Value evidence;
-  evidence["training_set"] = manifest.id;
-  evidence["rows"] = manifest.rows;
+  if (manifest.ok()) {
+    state.training_set = manifest->id;
+    evidence["training_set"] = manifest->id;
+    evidence["rows"] = manifest->rows;
+  } else {
+    state.run_error = manifest.error().message;
+    evidence["error"] = state.run_error;
+  }
   evidence["from"] = to_rfc3339(*options.from);
   evidence["to"] = to_rfc3339(*options.to);
   evidence["job"] = bound.policy.job;
   FALAJ_TRY(decide(bound, state, std::move(evidence), state.began_at));
-  return ensure_run(bound, state);
+  return manifest.ok() ? ensure_run(bound, state) : Status();
 }
 
 // Starts the run of this round, or finds the one that was started before a crash.
@@ -318,7 +370,10 @@ Status Controller::Impl::ensure_run(const Bound& bound, State& state) {
   for (const tracking::Run& run : FALAJ_TRY(runs.list(bound.project(), kRunsSearched))) {
     const bool ours = run.experiment == bound.policy.job && run.created_at >= state.began_at &&
                       run.inputs["training_set"].text("id") == state.training_set;
-    if (!ours) continue;
+    // One that ended before it began never had a job: the server died, or the queue was full.
+    const bool never_ran =
+        run.status == tracking::RunStatus::kFailed && run.started_at == Timestamp{};
+    if (!ours || never_ran) continue;
     state.run = run.id.str();
     return save(bound, state);
   }
@@ -344,7 +399,7 @@ Result<Comparison> Controller::Impl::measure(const Bound& bound, const features:
   const registry::ModelVersion champion = FALAJ_TRY(
       models.get(bound.project(), bound.deployment.model, state.snapshot.champion_version));
   const registry::ModelVersion candidate =
-      FALAJ_TRY(models.get(bound.project(), bound.deployment.model, state.candidate));
+      FALAJ_TRY(models.get(bound.project(), bound.job.model, state.candidate));
   const auto champion_session = FALAJ_TRY(load(champion));
   const auto candidate_session = FALAJ_TRY(load(candidate));
   return compare(FALAJ_TRY(blobs.path(gate.data)), gate.label,
@@ -354,7 +409,9 @@ Result<Comparison> Controller::Impl::measure(const Bound& bound, const features:
 
 // What cannot be measured counts as measured with no rows: the gate then keeps the champion.
 Status Controller::Impl::evaluate(const Bound& bound, State state) {
+  state.model = bound.job.model;
   state.candidate = state.snapshot.candidate_version;
+  state.evaluated_champion = state.snapshot.champion_version;
   Value evidence;
   const auto measured = [&]() -> Result<Comparison> {
     const Timestamp newest = FALAJ_TRY(newest_label(bound));
@@ -379,6 +436,8 @@ Status Controller::Impl::evaluate(const Bound& bound, State state) {
   state.candidate_auc = comparison.candidate_auc;
   state.gate_rows = comparison.rows;
   state.gate_positives = comparison.positives;
+  evidence["champion"] = state.evaluated_champion;
+  evidence["candidate"] = state.candidate;
   evidence["champion_auc"] = comparison.champion_auc;
   evidence["candidate_auc"] = comparison.candidate_auc;
   evidence["rows"] = comparison.rows;
@@ -386,8 +445,12 @@ Status Controller::Impl::evaluate(const Bound& bound, State state) {
   return decide(bound, state, std::move(evidence), {});
 }
 
+// Moves the alias only from the version that was measured: another one, or another deployment than
+// the decision was made on, takes the round back to the evaluation.
 Status Controller::Impl::finish_promotion(const Bound& bound, State& state) {
-  const std::string alias = bound.deployment.alias.empty() ? "champion" : bound.deployment.alias;
+  const std::string& alias = bound.deployment.alias;
+  const bool same_model = state.model == bound.deployment.model;
+  if (!same_model || !obstacle_of(bound).empty()) return withdraw_promotion(bound, state);
   const std::optional<std::int64_t> now_at =
       FALAJ_TRY(models.alias(bound.project(), bound.deployment.model, alias));
   if (now_at != state.candidate) {
@@ -396,18 +459,23 @@ Status Controller::Impl::finish_promotion(const Bound& bound, State& state) {
     evidence["reason"] = state.last_action.reason;
     evidence["run"] = state.run;
     evidence["gate_set"] = state.gate_set;
-    FALAJ_TRY(models.set_alias(FALAJ_TRY(context(bound)), bound.deployment.model, alias,
-                               state.candidate, evidence));
+    const Status moved =
+        models.set_alias(FALAJ_TRY(context(bound)), bound.deployment.model, alias, state.candidate,
+                         evidence, {.expected_version = state.evaluated_champion});
+    const bool moved_by_another = !moved.ok() && moved.error().id == ErrorId::kConflict;
+    if (moved_by_another) return withdraw_promotion(bound, state);
+    FALAJ_TRY(moved);
   }
-  State fresh;
-  fresh.round = state.round;
-  fresh.labels_alarm = state.labels_alarm;
-  fresh.labels_at_alarm = state.labels_at_alarm;
-  fresh.last_action = state.last_action;
-  fresh.snapshot = state.snapshot;
-  state = fresh;
+  state = after_round(state);
   FALAJ_TRY(save(bound, state));
   return deployments.tick();
+}
+
+Status Controller::Impl::withdraw_promotion(const Bound& bound, State& state) {
+  log::warn("promotion withdrawn", {{"policy", bound.key.project + "/" + bound.key.policy},
+                                    {"reason", "what serves changed since the evaluation"}});
+  state.promoting = false;
+  return save(bound, state);
 }
 
 Status Controller::Impl::save(const Bound& bound, const State& state) {

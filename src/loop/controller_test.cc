@@ -311,17 +311,195 @@ TEST(Controller, keeps_the_champion_when_the_candidate_cannot_be_measured) {
   EXPECT_NE(rounds.world.audited("loop.evaluate").at(0).detail["evidence"].text("error"), "");
 }
 
-TEST(Controller, says_why_it_cannot_retrain_without_labels) {
+// Ticks thrice, across a restart: the obstacle is audited once and shown each time; nothing is
+// trained.
+void expect_obstacle(Rounds& rounds, const std::string& says) {
+  for (int i = 0; i < 3; ++i) {
+    rounds.tick();
+    EXPECT_NE(rounds.status().current_action.reason.find(says), std::string::npos)
+        << rounds.status().current_action.reason;
+    rounds.world.clock.advance(Duration::hours(2));
+    if (i == 1) rounds.begin();
+  }
+  const auto kept = rounds.world.audited("loop.");
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_EQ(kept[0].action, "loop.keep");
+  EXPECT_TRUE(replay(kept[0]).ok());
+  EXPECT_EQ(rounds.status().phase, Phase::kWatching);
+  EXPECT_TRUE(rounds.life->runs.list(rounds.project)->empty());
+}
+
+TEST(Controller, says_once_why_it_cannot_retrain_from_a_file_of_labels) {
   Rounds rounds;
   rounds.raise_alarm();
   rounds.world.apply(
       "TrainingSet", "fraud_set",
       R"({"service":"svc","spine":{"path":"l.csv","time":"at","label":"is_fraud"}})");
-  const Status ticked = rounds.life->controller.tick();
-  ASSERT_FALSE(ticked.ok());
-  EXPECT_EQ(ticked.error().id, ErrorId::kLabelsMissing);
+  expect_obstacle(rounds, "takes its labels from a file");
+}
+
+TEST(Controller, says_once_why_it_cannot_retrain_without_labels) {
+  Rounds rounds;
+  rounds.raise_alarm();
+  rounds.world.apply("FeatureView", "later_labels",
+                     R"({"entity":"customer","source":"outcomes","online":false,)"
+                     R"("features":[{"name":"is_fraud","type":"int64"}]})");
+  rounds.world.apply("TrainingSet", "fraud_set",
+                     R"({"service":"svc","spine":{"view":"later_labels","label":"is_fraud"}})");
+  expect_obstacle(rounds, "'later_labels' has no rows");
+}
+
+TEST(Controller, does_not_retrain_with_a_job_of_another_model) {
+  Rounds rounds;
+  rounds.raise_alarm();
+  rounds.world.apply("TrainJob", "fraud_train",
+                     R"({"data":{"training_set":"fraud_set"},"engine":"lightgbm",)"
+                     R"("register":{"model":"churn"}})");
+  expect_obstacle(rounds, "registers model 'churn', but deployment 'fraud' serves model 'fraud'");
+  rounds.world.apply("TrainJob", "fraud_train",
+                     R"({"data":{"training_set":"fraud_set"},"engine":"lightgbm",)"
+                     R"("register":{"model":"fraud"}})");
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kRetrain) << "mended, it goes on";
+}
+
+TEST(Controller, does_not_promote_a_version_of_another_model) {
+  Rounds rounds;
+  rounds.raise_alarm();
+  rounds.tick();
+  // The run registers under a model of its own; "fraud" has a version of the same number.
+  registry::ModelVersion other = rounds.world.models->get(rounds.project, "fraud", 1).value();
+  other.model = "churn";
+  other.run = RunId("other");
+  ASSERT_TRUE(rounds.world.models->add_version(rounds.world.context, other).ok());
+  rounds.world.register_linear(1, 0, other.training_set);
+  Value outputs;
+  outputs["model"]["name"] = "churn";
+  outputs["model"]["version"] = 2;
+  tracking::Runs runs(*rounds.world.sql, rounds.world.audit, rounds.world.clock);
+  ASSERT_TRUE(runs.end(rounds.world.context, runs.unfinished()->at(0).id,
+                       tracking::RunStatus::kFinished, "", outputs)
+                  .ok());
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kKeep);
+  EXPECT_NE(rounds.status().last_action.reason.find("of model 'churn'"), std::string::npos);
+  EXPECT_EQ(rounds.champion(), 1);
+}
+
+TEST(Controller, claims_no_promotion_where_the_deployment_pins_a_version) {
+  Rounds rounds;
+  rounds.world.apply("Deployment", "fraud", R"({"model":"fraud","version":1})");
+  rounds.raise_alarm();
+  expect_obstacle(rounds, "the deployment pins version 1");
+  EXPECT_EQ(rounds.champion(), 1);
+}
+
+TEST(Controller, keeps_the_champion_when_a_version_was_pinned_during_the_round) {
+  Rounds rounds;
+  rounds.raise_alarm();
+  rounds.tick();
+  rounds.train(1);
+  rounds.tick();
+  rounds.life->sql.die_after(1);  // The promotion is decided, the alias not moved.
+  EXPECT_FALSE(rounds.life->controller.tick().ok());
+  rounds.begin();
+  rounds.world.apply("Deployment", "fraud", R"({"model":"fraud","version":1})");
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kKeep);
   EXPECT_EQ(rounds.status().phase, Phase::kWatching);
-  EXPECT_TRUE(rounds.life->controller.tick().ok()) << "not tried again at once";
+  EXPECT_EQ(rounds.champion(), 1);
+}
+
+TEST(Controller, measures_again_when_another_version_was_promoted_since) {
+  Rounds rounds;
+  rounds.raise_alarm();
+  rounds.tick();
+  rounds.train(0);  // Better than version 1, which has it all wrong; worse than the next.
+  rounds.tick();
+  ASSERT_EQ(rounds.status().phase, Phase::kEvaluating);
+  rounds.world.promote(rounds.world.register_linear(
+      1, 0, rounds.world.models->get(rounds.project, "fraud", 1)->training_set));
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kEvaluate);
+  EXPECT_EQ(rounds.status().phase, Phase::kEvaluating);
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kKeep);
+  EXPECT_NE(rounds.status().last_action.reason.find("against 1 of version 3"), std::string::npos)
+      << rounds.status().last_action.reason;
+  EXPECT_EQ(rounds.champion(), 3);
+  EXPECT_TRUE(rounds.world.audited("loop.promote").empty());
+  for (const auto& entry : rounds.world.audited("loop.")) EXPECT_TRUE(replay(entry).ok());
+}
+
+TEST(Controller, does_not_finish_a_promotion_over_a_version_it_did_not_measure) {
+  Rounds rounds;
+  rounds.raise_alarm();
+  rounds.tick();
+  rounds.train(0);
+  rounds.tick();
+  rounds.life->sql.die_after(1);  // The promotion is decided, the alias not moved.
+  EXPECT_FALSE(rounds.life->controller.tick().ok());
+  ASSERT_EQ(rounds.world.audited("loop.promote").size(), 1U);
+  rounds.begin();
+  rounds.world.promote(rounds.world.register_linear(
+      1, 0, rounds.world.models->get(rounds.project, "fraud", 1)->training_set));
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kEvaluate);
+  EXPECT_EQ(rounds.champion(), 3);
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kKeep);
+  EXPECT_EQ(rounds.champion(), 3);
+  EXPECT_EQ(rounds.status().phase, Phase::kWatching);
+}
+
+TEST(Controller, ends_the_round_when_its_data_cannot_be_frozen) {
+  Rounds rounds;
+  rounds.world.apply("Policy", "loop",
+                     R"({"monitor":"drift","retrain":{"job":"fraud_train","window":"1d"},)"
+                     R"("gate":{"window":"300d"}})");  // Before the gate there is nothing.
+  rounds.raise_alarm();
+  rounds.tick();
+  EXPECT_EQ(rounds.status().phase, Phase::kTraining);
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kKeep);
+  EXPECT_NE(rounds.status().last_action.reason.find("no run could be started"), std::string::npos);
+  EXPECT_EQ(rounds.status().phase, Phase::kWatching);
+  rounds.tick();
+  EXPECT_NE(rounds.status().current_action.reason.find("cooldown"), std::string::npos);
+  EXPECT_EQ(rounds.world.audited("loop.").size(), 2U);
+  for (const auto& entry : rounds.world.audited("loop.")) EXPECT_TRUE(replay(entry).ok());
+}
+
+TEST(Controller, is_not_stalled_by_a_label_from_the_future) {
+  Rounds rounds;
+  rounds.world.clock.set(Rounds::kFirstLabel + Duration::days(60));
+  ASSERT_TRUE(rounds.world.append("labels", "customer_id,at,is_fraud\n1,2099-01-01,1\n").ok());
+  rounds.raise_alarm();
+  rounds.tick();
+  ASSERT_EQ(rounds.status().phase, Phase::kTraining);
+  rounds.train(1);
+  rounds.tick();
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kPromote)
+      << rounds.status().last_action.reason;
+  EXPECT_EQ(rounds.champion(), 2);
+}
+
+TEST(Controller, does_not_take_up_a_run_that_ended_before_it_began) {
+  Rounds rounds;
+  rounds.raise_alarm();
+  // Three writes: the frozen set, the decision, and the run, which never gets its job.
+  rounds.life->sql.die_after(3);
+  EXPECT_FALSE(rounds.life->controller.tick().ok());
+  ASSERT_EQ(rounds.life->runs.unfinished()->size(), 1U);
+  rounds.fail_training();
+  rounds.begin();
+  rounds.tick();
+  EXPECT_EQ(rounds.status().phase, Phase::kTraining);
+  EXPECT_EQ(rounds.life->runs.list(rounds.project)->size(), 2U);
+  rounds.train(1);
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kEvaluate);
 }
 
 TEST(Controller, replays_every_decision_and_notices_a_changed_one) {

@@ -22,11 +22,17 @@ std::string version(std::int64_t number) { return "version " + std::to_string(nu
 Action none(std::string reason) { return {ActionKind::kNone, std::move(reason)}; }
 Action keep(std::string reason) { return {ActionKind::kKeep, std::move(reason)}; }
 
+Action obstructed(const Snapshot& snapshot) {
+  std::string reason = snapshot.obstacle + ": " + version(snapshot.champion_version) + " stays";
+  return snapshot.obstacle_known ? none(std::move(reason)) : keep(std::move(reason));
+}
+
 Action while_watching(const Snapshot& snapshot, const Policy& policy) {
   if (!snapshot.alarm_open) return none("no alarm is open");
   const std::string alarm = "alarm " + std::to_string(snapshot.alarm) + " is open on " +
                             version(snapshot.champion_version);
   if (snapshot.champion_version <= 0) return none("no version serves yet");
+  if (!snapshot.obstacle.empty()) return obstructed(snapshot);
   if (snapshot.retrains_last_week >= policy.retrains_per_week_max) {
     return none(alarm + ", but " + std::to_string(snapshot.retrains_last_week) + " of at most " +
                 std::to_string(policy.retrains_per_week_max) + " retrainings a week are used");
@@ -47,6 +53,10 @@ Action while_watching(const Snapshot& snapshot, const Policy& policy) {
 }
 
 Action while_training(const Snapshot& snapshot) {
+  if (!snapshot.run_error.empty()) {
+    return keep("no run could be started: " + snapshot.run_error + ": " +
+                version(snapshot.champion_version) + " stays");
+  }
   const std::string run = "run " + snapshot.run;
   if (snapshot.run_status == "queued" || snapshot.run_status == "running") {
     return none(run + " is " + snapshot.run_status);
@@ -54,6 +64,9 @@ Action while_training(const Snapshot& snapshot) {
   if (snapshot.run_status != "finished") {
     return keep(run + " ended as '" + snapshot.run_status +
                 "': " + version(snapshot.champion_version) + " stays");
+  }
+  if (!snapshot.obstacle.empty()) {
+    return keep(snapshot.obstacle + ": " + version(snapshot.champion_version) + " stays");
   }
   if (snapshot.candidate_version <= 0) {
     return keep(run + " finished without registering a version: " +
@@ -69,7 +82,16 @@ Action while_training(const Snapshot& snapshot) {
 Action while_evaluating(const Snapshot& snapshot, const Policy& policy) {
   const std::string candidate = version(snapshot.candidate_version);
   const std::string champion = version(snapshot.champion_version);
+  if (!snapshot.obstacle.empty()) return keep(snapshot.obstacle + ": " + champion + " stays");
+  if (snapshot.candidate_version == snapshot.champion_version) {
+    return keep(candidate + " serves already");
+  }
   if (!snapshot.evaluated) return {ActionKind::kEvaluate, candidate + " is not evaluated yet"};
+  if (snapshot.evaluated_champion != snapshot.champion_version) {
+    return {ActionKind::kEvaluate, candidate + " was compared with " +
+                                       version(snapshot.evaluated_champion) + ", but " + champion +
+                                       " serves now: compare it with that"};
+  }
   const std::int64_t negatives = snapshot.gate_rows - snapshot.gate_positives;
   if (snapshot.gate_positives < kGateClassRowsMin || negatives < kGateClassRowsMin) {
     return keep("the gate has " + std::to_string(snapshot.gate_rows) + " labelled rows, " +
@@ -118,12 +140,16 @@ Value to_value(const Snapshot& snapshot) {
   value["alarm"] = snapshot.alarm;
   value["labels_since_alarm"] = snapshot.labels_since_alarm;
   value["champion_version"] = snapshot.champion_version;
+  value["obstacle"] = snapshot.obstacle;
+  value["obstacle_known"] = snapshot.obstacle_known;
   value["retrains_last_week"] = snapshot.retrains_last_week;
   if (snapshot.last_retrain) value["last_retrain"] = snapshot.last_retrain->nanos;
   value["run"] = snapshot.run;
   value["run_status"] = snapshot.run_status;
+  value["run_error"] = snapshot.run_error;
   value["candidate_version"] = snapshot.candidate_version;
   value["evaluated"] = snapshot.evaluated;
+  value["evaluated_champion"] = snapshot.evaluated_champion;
   value["champion_auc"] = snapshot.champion_auc;
   value["candidate_auc"] = snapshot.candidate_auc;
   value["gate_rows"] = snapshot.gate_rows;
@@ -165,14 +191,19 @@ Result<Snapshot> snapshot_from_value(const Value& value) {
   snapshot.alarm = value.integer("alarm");
   snapshot.labels_since_alarm = value.integer("labels_since_alarm");
   snapshot.champion_version = value.integer("champion_version");
+  snapshot.obstacle = value.text("obstacle");
+  snapshot.obstacle_known = value["obstacle_known"] == Value(true);
   snapshot.retrains_last_week = value.integer("retrains_last_week");
   if (value["last_retrain"].is_int()) {
     snapshot.last_retrain = Timestamp{value["last_retrain"].as_int()};
   }
   snapshot.run = value.text("run");
   snapshot.run_status = value.text("run_status");
+  snapshot.run_error = value.text("run_error");
   snapshot.candidate_version = value.integer("candidate_version");
   snapshot.evaluated = value["evaluated"].as_bool();
+  // A record from before this was kept took the champion for the measured one, and replays so.
+  snapshot.evaluated_champion = value.integer("evaluated_champion", snapshot.champion_version);
   // JSON has no NaN: it is written as null and must come back as what it was.
   snapshot.champion_auc = value.number("champion_auc", std::nan(""));
   snapshot.candidate_auc = value.number("candidate_auc", std::nan(""));

@@ -45,14 +45,20 @@ struct Snapshot {
   std::int64_t alarm = 0;
   std::int64_t labels_since_alarm = 0;
   std::int64_t champion_version = 0;
+  // Why this policy, as everything it names is declared now, cannot lead to a promotion; "" when it
+  // can. Known: recorded for this alarm already, so that it is audited once.
+  std::string obstacle;
+  bool obstacle_known = false;
   std::int64_t retrains_last_week = 0;
   std::optional<Timestamp> last_retrain;
   // While training:
   std::string run;
   std::string run_status;  // "running", "finished", "failed" …
+  std::string run_error;   // Why there is no run: its data could not be frozen, or it not started.
   std::int64_t candidate_version = 0;
   // After the evaluation:
   bool evaluated = false;
+  std::int64_t evaluated_champion = 0;  // The version that champion_auc was measured of.
   double champion_auc = 0;
   double candidate_auc = 0;
   std::int64_t gate_rows = 0;       // Labelled rows that both models scored.
@@ -73,13 +79,12 @@ struct Action {
 };
 
 // watching   → retrain, when an alarm is open, the cooldown is over and the week's maximum is not
-//              reached; else none.
-// training   → evaluate, when the run finished and registered a candidate; keep, when it did not;
-//              none while it runs.
+//              reached; keep, once per alarm, when an obstacle stands in the way; else none.
+// training   → evaluate, when the run finished and registered a candidate; keep, when it did not
+//              or an obstacle came up; none while it runs.
 // evaluating → promote, when the gate passes; keep otherwise. Missing labels or a missing class
-// keep
-//              the champion: what was not measured does not pass. Evaluate when it was not done
-//              yet.
+//              keep the champion: what was not measured does not pass. Evaluate when it was not
+//              done yet, or when another version serves than the one that was measured.
 Action next_action(const Snapshot& snapshot, const Policy& policy);
 
 Value to_value(const Snapshot& snapshot);

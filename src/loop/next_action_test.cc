@@ -46,6 +46,7 @@ Snapshot evaluated(double champion, double candidate) {
   Snapshot snapshot = training("finished", 2);
   snapshot.phase = Phase::kEvaluating;
   snapshot.evaluated = true;
+  snapshot.evaluated_champion = snapshot.champion_version;
   snapshot.champion_auc = champion;
   snapshot.candidate_auc = candidate;
   snapshot.gate_rows = 1000;
@@ -93,6 +94,22 @@ std::vector<Case> watching_cases() {
       {"a clock that went back",
        with(watching(), [](Snapshot& s) { s.last_retrain = kNow + Duration::days(1); }),
        ActionKind::kNone, "cooldown"},
+      {"an obstacle", with(watching(), [](Snapshot& s) { s.obstacle = "it rains"; }),
+       ActionKind::kKeep, "it rains: version 1 stays"},
+      {"an obstacle that is known",
+       with(watching(),
+            [](Snapshot& s) {
+              s.obstacle = "it rains";
+              s.obstacle_known = true;
+            }),
+       ActionKind::kNone, "it rains"},
+      {"an obstacle without an alarm",
+       with(watching(),
+            [](Snapshot& s) {
+              s.obstacle = "it rains";
+              s.alarm_open = false;
+            }),
+       ActionKind::kNone, "no alarm"},
   };
 }
 
@@ -108,6 +125,11 @@ std::vector<Case> training_cases() {
       {"finished without a version", training("finished", 0), ActionKind::kKeep,
        "without registering"},
       {"promoted by hand meanwhile", training("finished", 1), ActionKind::kKeep, "serves already"},
+      {"no run", with(training("failed", 0), [](Snapshot& s) { s.run_error = "no rows"; }),
+       ActionKind::kKeep, "no run could be started: no rows: version 1 stays"},
+      {"an obstacle came up",
+       with(training("finished", 2), [](Snapshot& s) { s.obstacle = "it rains"; }),
+       ActionKind::kKeep, "it rains"},
       {"the alarm closed meanwhile",
        with(training("finished", 2), [](Snapshot& s) { s.alarm_open = false; }),
        ActionKind::kEvaluate, "made version 2"},
@@ -141,6 +163,18 @@ std::vector<Case> evaluating_cases() {
        ActionKind::kKeep, "9 of them positive"},
       {"just enough rows", with(evaluated(0.5, 0.9), [](Snapshot& s) { s.gate_positives = 10; }),
        ActionKind::kPromote, "1000 rows"},
+      {"another version serves than was measured",
+       with(evaluated(0.5, 0.9), [](Snapshot& s) { s.champion_version = 3; }),
+       ActionKind::kEvaluate, "compared with version 1, but version 3 serves now"},
+      {"another version serves than failed the gate",
+       with(evaluated(0.9, 0.5), [](Snapshot& s) { s.champion_version = 3; }),
+       ActionKind::kEvaluate, "version 3 serves now"},
+      {"promoted by hand meanwhile",
+       with(evaluated(0.5, 0.9), [](Snapshot& s) { s.champion_version = 2; }), ActionKind::kKeep,
+       "version 2 serves already"},
+      {"an obstacle came up",
+       with(evaluated(0.5, 0.9), [](Snapshot& s) { s.obstacle = "it rains"; }), ActionKind::kKeep,
+       "it rains"},
       {"champion not measured", evaluated(std::nan(""), 0.9), ActionKind::kKeep, "null"},
       {"candidate not measured", evaluated(0.8, std::nan("")), ActionKind::kKeep, "null"},
   };
@@ -229,6 +263,17 @@ TEST(NextAction, is_the_same_after_its_inputs_went_through_json) {
       EXPECT_EQ(to_json(to_value(snapshot_from_value(snapshot).value())), to_json(snapshot));
     }
   }
+}
+
+TEST(NextAction, replays_a_record_from_before_the_measured_champion_was_kept) {
+  const Value now = to_value(evaluated(0.5, 0.9));
+  Value then = Value::object();
+  for (const char* key :
+       {"now", "phase", "alarm_open", "champion_version", "candidate_version", "evaluated",
+        "champion_auc", "candidate_auc", "gate_rows", "gate_positives"}) {
+    then[key] = now[key];
+  }
+  EXPECT_EQ(next_action(snapshot_from_value(then).value(), policy()).kind, ActionKind::kPromote);
 }
 
 TEST(NextAction, refuses_a_record_it_cannot_read) {

@@ -32,9 +32,13 @@ Value to_value(const State& state) {
   value["training_set"] = state.training_set;
   value["run"] = state.run;
   value["run_error"] = state.run_error;
+  value["obstacle"] = state.obstacle;
+  value["obstacle_alarm"] = state.obstacle_alarm;
   value["evaluated"] = state.evaluated;
   value["promoting"] = state.promoting;
+  value["model"] = state.model;
   value["candidate"] = state.candidate;
+  value["evaluated_champion"] = state.evaluated_champion;
   value["champion_auc"] = state.champion_auc;
   value["candidate_auc"] = state.candidate_auc;
   value["gate_rows"] = state.gate_rows;
@@ -68,9 +72,13 @@ Result<State> from_value(const Value& value) {
   state.training_set = value.text("training_set");
   state.run = value.text("run");
   state.run_error = value.text("run_error");
+  state.obstacle = value.text("obstacle");
+  state.obstacle_alarm = value.integer("obstacle_alarm");
   state.evaluated = value["evaluated"] == Value(true);
   state.promoting = value["promoting"] == Value(true);
+  state.model = value.text("model");
   state.candidate = value.integer("candidate");
+  state.evaluated_champion = value.integer("evaluated_champion");
   state.champion_auc = value.number("champion_auc");
   state.candidate_auc = value.number("candidate_auc");
   state.gate_rows = value.integer("gate_rows");

@@ -1,3 +1,5 @@
+#include "net/address.h"
+
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -30,6 +32,17 @@ struct FreeAddresses {
 };
 
 }  // namespace
+
+bool is_loopback_address(std::string_view text) {
+  char copy[INET6_ADDRSTRLEN] = {};
+  // inet_pton reads up to a NUL: what stands behind one would go unread.
+  if (text.size() >= sizeof copy || text.find('\0') != std::string_view::npos) return false;
+  text.copy(copy, text.size());
+  in_addr v4{};
+  if (inet_pton(AF_INET, copy, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  in6_addr v6{};
+  return inet_pton(AF_INET6, copy, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
 
 std::string address_text(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = {};

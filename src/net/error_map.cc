@@ -80,6 +80,7 @@ Response problem_with_status(const Error& error, int status, const Request& requ
   body += "}";
   Response response = Response::json(std::move(body), status);
   response.content_type = "application/problem+json";
+  response.error = error.id;
   return response;
 }
 
@@ -88,7 +89,9 @@ Response error_reply(std::string_view dialect, const Error& error, int status,
   if (dialect != "inference") return problem_with_status(error, status, request);
   std::string body = "{";
   append_member(body, "error", error.message);
-  return Response::json(body + "}", status);
+  Response response = Response::json(body + "}", status);
+  response.error = error.id;
+  return response;
 }
 
 }  // namespace falaj::net

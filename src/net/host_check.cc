@@ -1,9 +1,8 @@
 #include "net/internal/host_check.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 
+#include "net/address.h"
 #include "net/text.h"
 
 namespace falaj::net {
@@ -29,12 +28,7 @@ std::string_view host_without_port(std::string_view authority) {
 }
 
 bool is_loopback_host(std::string_view host) {
-  if (equal_ignoring_case(host, "localhost")) return true;
-  const std::string text(host);
-  in_addr v4{};
-  if (inet_pton(AF_INET, text.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-  in6_addr v6{};
-  return inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+  return equal_ignoring_case(host, "localhost") || is_loopback_address(host);
 }
 
 HostPolicy::HostPolicy(std::string listening_host, std::vector<std::string> allowed,

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "net/address.h"
+
 namespace falaj::net {
 namespace {
 
@@ -24,6 +26,18 @@ TEST(IsLoopbackHost, knows_only_loopback) {
                            "::", "::2", "127.1", "0x7f.0.0.1"}) {
     EXPECT_FALSE(is_loopback_host(host)) << host;
   }
+}
+
+TEST(IsLoopbackAddress, takes_literal_addresses_only) {
+  for (const char* text : {"127.0.0.1", "127.255.255.254", "::1", "0:0:0:0:0:0:0:1"}) {
+    EXPECT_TRUE(is_loopback_address(text)) << text;
+  }
+  for (const char* text : {"", "localhost", "127.evil.example", "127.0.0.1.evil.example", "127.1",
+                           "::1234", "::1:2", "[::1]", "[::1]:80", "127.0.0.1:80", "128.0.0.1"}) {
+    EXPECT_FALSE(is_loopback_address(text)) << text;
+  }
+  EXPECT_FALSE(is_loopback_address(std::string_view("127.0.0.1\0.evil", 15)));
+  EXPECT_FALSE(is_loopback_address(std::string(1000, '1')));
 }
 
 TEST(HostPolicy, answers_for_its_own_names_only) {

@@ -63,6 +63,7 @@ struct Response {
   // When set, the reply is chunked and this gets the stream once the head was sent. Called on the
   // event loop: it keeps the stream and returns; a slow client is dropped past 1 MiB queued.
   std::function<void(std::shared_ptr<Stream>)> on_stream;
+  std::optional<ErrorId> error;  // What the body says went wrong; for the log.
 
   static Response json(std::string body, int status = 200);
   static Response text(std::string body, int status = 200);

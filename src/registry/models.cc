@@ -296,7 +296,8 @@ Result<std::vector<std::string>> Models::models(const ProjectName& project) cons
 }
 
 Status Models::set_alias(const security::RequestContext& context, const std::string& model,
-                         const std::string& alias, std::int64_t version, const Value& evidence) {
+                         const std::string& alias, std::int64_t version, const Value& evidence,
+                         const AliasGuard& guard) {
   FALAJ_TRY(check_name("alias", alias));
   const std::string project = context.project.str();
   const std::int64_t now = clock_.now().nanos;
@@ -308,6 +309,14 @@ Status Models::set_alias(const security::RequestContext& context, const std::str
         tx.query("SELECT version FROM model_aliases WHERE project = ? AND model = ? AND alias = ?",
                  {project, model, alias}));
     if (!before.empty() && before.front().integer(0) == version) return {};
+    const std::int64_t now_at = before.empty() ? 0 : before.front().integer(0);
+    if (guard.expected_version.value_or(now_at) != now_at) {
+      return Error(ErrorId::kConflict, "alias '" + alias + "' of model '" + model +
+                                           "' points at version " + std::to_string(now_at) +
+                                           ", not at version " +
+                                           std::to_string(*guard.expected_version) +
+                                           " any more; look again at what serves and decide anew");
+    }
     FALAJ_TRY(
         tx.execute("INSERT INTO model_aliases (project, model, alias, version, updated_at)"
                    " VALUES (?, ?, ?, ?, ?) ON CONFLICT (project, model, alias)"

@@ -56,6 +56,11 @@ extern const storage::Migration kRegistryMigration;
 // kind: Model   spec: {description, aliases?: …}. Created by registration too, if absent.
 std::vector<storage::KindInfo> kinds();
 
+// What must be so for an alias to move: a decision about one version is none about another.
+struct AliasGuard {
+  std::optional<std::int64_t> expected_version;  // Where it must point now; any when absent.
+};
+
 // Thread-safe.
 class Models {
  public:
@@ -72,9 +77,12 @@ class Models {
                                              const std::string& model) const;
   Result<std::vector<std::string>> models(const ProjectName& project) const;
 
-  // Moves an alias; `reason` goes to the audit with the version it pointed at before.
+  // Moves an alias; `evidence` goes to the audit with the version it pointed at before. FJ-0005,
+  // and nothing moves, when it points elsewhere than `guard` expects. Where it is already, it
+  // stays, whatever is expected: safe to repeat after a crash.
   Status set_alias(const security::RequestContext& context, const std::string& model,
-                   const std::string& alias, std::int64_t version, const Value& evidence);
+                   const std::string& alias, std::int64_t version, const Value& evidence,
+                   const AliasGuard& guard = {});
   Result<std::optional<std::int64_t>> alias(const ProjectName& project, const std::string& model,
                                             const std::string& alias) const;
   // {"champion": 2}

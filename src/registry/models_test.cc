@@ -109,6 +109,25 @@ TEST_F(ModelsTest, an_alias_moves_with_its_evidence) {
             ErrorId::kInvalidName);
 }
 
+TEST_F(ModelsTest, an_alias_moves_only_from_where_it_is_expected) {
+  for (const char* run : {"r1", "r2", "r3"}) {
+    ASSERT_TRUE(models_.add_version(context_, candidate(run)).ok());
+  }
+  const auto move = [&](std::int64_t from, std::int64_t to) {
+    return models_.set_alias(context_, "fraud", "champion", to, {}, {.expected_version = from});
+  };
+  EXPECT_EQ(move(1, 2).error().id, ErrorId::kConflict) << "it points at nothing yet";
+  ASSERT_TRUE(models_.set_alias(context_, "fraud", "champion", 1, {}).ok());
+  ASSERT_TRUE(move(1, 2).ok());
+  const auto head = audit_.head()->sequence;
+  const Status refused = move(1, 3);
+  EXPECT_EQ(refused.error().id, ErrorId::kConflict);
+  EXPECT_NE(refused.error().message.find("points at version 2"), std::string::npos);
+  EXPECT_EQ(*models_.alias(project_, "fraud", "champion"), 2);
+  EXPECT_TRUE(move(1, 2).ok()) << "it is there already";
+  EXPECT_EQ(audit_.head()->sequence, head);
+}
+
 TEST_F(ModelsTest, a_signature_is_read_strictly) {
   Value value;
   value["inputs"].push(1);

@@ -228,7 +228,12 @@ void Deployments::Impl::drop_removed(const std::vector<storage::Object>& objects
 
 Result<std::int64_t> Deployments::Impl::desired_version(const ProjectName& project,
                                                         const Deployment& declared) {
-  if (declared.version.has_value()) return *declared.version;
+  if (declared.version.has_value()) {
+    const auto pinned = models.get(project, declared.model, *declared.version);
+    if (pinned.ok()) return *declared.version;
+    if (pinned.error().code != Code::kNotFound) return pinned.error();
+    return Error(ErrorId::kModelNotReady, pinned.error().message);
+  }
   const std::optional<std::int64_t> version =
       FALAJ_TRY(models.alias(project, declared.model, declared.alias));
   if (version.has_value()) return *version;
@@ -450,8 +455,14 @@ Result<EntityPrediction> Deployments::predict(
     const ProjectName& project, const std::string& deployment,
     const std::vector<std::pair<std::string, features::KeyPart>>& keys,
     const std::string& request_id) const {
+  return predict(FALAJ_TRY(find(project, deployment)), keys, request_id);
+}
+
+Result<EntityPrediction> Deployments::predict(
+    const std::shared_ptr<const LiveModel>& live,
+    const std::vector<std::pair<std::string, features::KeyPart>>& keys,
+    const std::string& request_id) const {
   const std::int64_t begun = monotonic_nanos();
-  const std::shared_ptr<const LiveModel> live = FALAJ_TRY(find(project, deployment));
   Result<EntityPrediction> prediction = impl_->answer(live, keys, request_id);
   live->series->requests.add();
   if (prediction.ok()) {
@@ -506,6 +517,7 @@ std::vector<DeploymentStatus> Deployments::status() const {
     status.project = key.first;
     status.name = key.second;
     status.model = slot.declared.model;
+    status.alias = slot.declared.alias;
     status.state = slot.state;
     status.error = slot.error;
     status.since = slot.since;
@@ -523,6 +535,14 @@ std::vector<DeploymentStatus> Deployments::status() const {
     }
     statuses.push_back(std::move(status));
   }
+  return statuses;
+}
+
+std::vector<DeploymentStatus> Deployments::unready() const {
+  std::vector<DeploymentStatus> statuses = status();
+  std::erase_if(statuses, [](const DeploymentStatus& each) {
+    return each.version != 0 || each.state != "failed";
+  });
   return statuses;
 }
 

@@ -51,6 +51,7 @@ struct DeploymentStatus {
   std::string project;
   std::string name;
   std::string model;
+  std::string alias;         // The alias it follows; "" when its version is pinned.
   std::int64_t version = 0;  // 0: nothing serves yet.
   std::string state;         // "ready", "loading", "failed"
   std::string error;
@@ -96,12 +97,21 @@ class Deployments {
       const ProjectName& project, const std::string& deployment,
       const std::vector<std::pair<std::string, features::KeyPart>>& keys,
       const std::string& request_id) const;
+  // The same on a model that find() gave: several entities of one reply are answered by one
+  // version, whatever is swapped meanwhile.
+  Result<EntityPrediction> predict(
+      const std::shared_ptr<const LiveModel>& live,
+      const std::vector<std::pair<std::string, features::KeyPart>>& keys,
+      const std::string& request_id) const;
   // Tensors in, tensors out (the inference dialect). Rows of a model with one float input go to the
   // sink as well, the first 1000 of a request.
   Result<std::vector<Tensor>> infer(const LiveModel& live, std::span<const Tensor> inputs,
                                     const std::string& request_id) const;
 
   std::vector<DeploymentStatus> status() const;
+  // Those that should answer and cannot: their version exists, it failed to load, and no other
+  // serves. One that waits for its first version is none of them. Never blocks.
+  std::vector<DeploymentStatus> unready() const;
 
  private:
   struct Impl;

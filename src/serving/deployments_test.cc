@@ -62,6 +62,48 @@ TEST_F(DeploymentsTest, hands_each_prediction_to_the_sink_in_the_models_column_o
   EXPECT_EQ(seen[0].at, world_.clock.now());
 }
 
+TEST_F(DeploymentsTest, a_model_once_found_answers_the_whole_request_through_a_swap) {
+  serve(world_.register_linear(1, 0));
+  const auto live = world_.deployments->find(world_.context.project, "fraud").value();
+  const auto ask = [&] {
+    return world_.deployments->predict(live, {{"customer_id", std::int64_t{1}}}, "req").value();
+  };
+  EXPECT_EQ(ask().score, 40);
+  serve(world_.register_linear(2, 0));
+  EXPECT_EQ(ask().score, 40);
+  EXPECT_EQ(ask().version, 1);
+  EXPECT_EQ(world_.predict(1)->version, 2);
+  EXPECT_EQ(status().requests, 1U) << "each version counts its own";
+}
+
+TEST_F(DeploymentsTest, is_unready_only_when_a_version_that_exists_cannot_be_served) {
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_TRUE(world_.deployments->unready().empty()) << "it waits for its alias";
+  world_.apply("Deployment", "fraud", R"({"model":"fraud","version":1})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_TRUE(world_.deployments->unready().empty()) << "it waits for its version";
+  EXPECT_EQ(status().state, "loading");
+  EXPECT_NE(status().error, "");
+
+  registry::ModelVersion broken;
+  broken.model = "fraud";
+  broken.onnx = world_.blobs->put("this is no model").value();
+  broken.run = RunId("broken");
+  ASSERT_EQ(world_.models->add_version(world_.context, broken)->version, 1);
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  ASSERT_EQ(world_.deployments->unready().size(), 1U);
+  EXPECT_EQ(world_.deployments->unready()[0].name, "fraud");
+
+  const std::int64_t good = world_.register_linear(1, 0);
+  world_.apply("Deployment", "fraud", R"({"model":"fraud"})");
+  serve(good);
+  EXPECT_TRUE(world_.deployments->unready().empty());
+  world_.promote(1);
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(status().state, "failed");
+  EXPECT_TRUE(world_.deployments->unready().empty()) << "the old version still serves";
+}
+
 TEST_F(DeploymentsTest, refuses_a_key_that_is_missing_or_of_another_type) {
   serve(world_.register_linear(1, 0));
   const auto ask = [&](const std::vector<std::pair<std::string, features::KeyPart>>& keys) {

@@ -72,6 +72,15 @@ Error not_found(SqlTransaction& tx, std::string_view kind, std::string_view proj
   return {ErrorId::kObjectNotFound, message};
 }
 
+// Of an object that may be deleted; 0 when the name is new.
+Result<std::int64_t> last_generation(SqlTransaction& tx, const Object& object) {
+  const SqlRows rows =
+      FALAJ_TRY(tx.query("SELECT COALESCE(MAX(generation), 0) FROM object_history"
+                         " WHERE kind = ? AND project = ? AND name = ?",
+                         {object.kind, object.project, object.name}));
+  return rows.at(0).integer(0);
+}
+
 Status write_history(SqlTransaction& tx, const Object& object) {
   FALAJ_TRY(
       tx.execute("INSERT INTO object_history (kind, project, name, generation, labels, spec, at)"
@@ -102,6 +111,11 @@ Value to_value(const Object& object) {
   if (!object.project.empty()) metadata["project"] = object.project;
   const Value labels = normal_labels(object.labels);
   if (!labels.is_null()) metadata["labels"] = labels;
+  if (object.generation > 0) {
+    metadata["generation"] = object.generation;
+    metadata["created_at"] = to_rfc3339(object.created_at);
+    metadata["updated_at"] = to_rfc3339(object.updated_at);
+  }
   Value value;
   value["apiVersion"] = kApiVersion;
   value["kind"] = object.kind;
@@ -139,12 +153,12 @@ Result<PutOutcome> put_object(SqlTransaction& tx, const Object& object, Timestam
   next.updated_at = now;
   const auto existing = FALAJ_TRY(find_object(tx, object.kind, object.project, object.name));
   if (!existing.has_value()) {
-    next.generation = 1;
+    next.generation = FALAJ_TRY(last_generation(tx, next)) + 1;
     FALAJ_TRY(
         tx.execute("INSERT INTO objects (kind, project, name, labels, spec, generation, created_at,"
-                   " updated_at) VALUES (?, ?, ?, ?, ?, 1, ?, ?)",
+                   " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                    {next.kind, next.project, next.name, to_json(next.labels), to_json(next.spec),
-                    now.nanos, now.nanos}));
+                    next.generation, now.nanos, now.nanos}));
     FALAJ_TRY(write_history(tx, next));
     return PutOutcome::kCreated;
   }

@@ -23,13 +23,17 @@ struct Object {
   std::string name;
   Value labels;  // Object of texts, or null.
   Value spec;
-  std::int64_t generation = 0;  // 1 at creation, +1 with each changed spec or labels.
+  // 1 at creation, +1 with each changed spec or labels. A name that is declared again after a
+  // deletion goes on counting: a generation never means two things.
+  std::int64_t generation = 0;
   Timestamp created_at{};
   Timestamp updated_at{};
 };
 
-// {"apiVersion","kind","metadata":{"name","project","labels"},"spec"} and back; strict.
+// {"apiVersion","kind","metadata":{"name","project","labels"},"spec"}; a stored object (generation
+// > 0) has metadata.generation, created_at and updated_at (RFC 3339) too.
 Value to_value(const Object& object);
+// The form that people write: strict, so without what only a stored object has.
 Result<Object> object_from_value(const Value& value);
 
 // What one object says about another. All of them must exist when it is applied.
@@ -47,6 +51,10 @@ struct KindInfo {
   std::string summary;  // One sentence, for --help and the reference.
   // Reads the spec strictly; the error says what is wrong with it. Pure.
   std::function<Result<std::vector<Reference>>(const Object&)> check;
+  // May be empty: every change is fine. Called with each generation that was ever applied under
+  // this name, also before a deletion, since what was stored under it is still there. FJ-2006
+  // naming the field, both values and what to do instead. Pure.
+  std::function<Status(const Object& before, const Object& after)> check_change{};
 };
 
 enum class PutOutcome : std::uint8_t { kCreated, kChanged, kUnchanged };

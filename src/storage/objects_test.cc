@@ -106,6 +106,32 @@ TEST_F(Objects, deletes_once_and_keeps_the_history) {
   EXPECT_EQ(history[1].spec.integer("a"), 1);
 }
 
+TEST_F(Objects, a_name_declared_again_goes_on_counting_generations) {
+  put(entity("customer", R"({"a":1})"), 1);
+  put(entity("customer", R"({"a":2})"), 2);
+  ASSERT_TRUE(store_
+                  ->write([](SqlTransaction& tx) {
+                    return delete_object(tx, "Entity", "payments", "customer");
+                  })
+                  .ok());
+  EXPECT_EQ(put(entity("customer", R"({"a":1})"), 3), PutOutcome::kCreated);
+  EXPECT_EQ(get("customer")->generation, 3);
+  EXPECT_EQ(get("customer")->created_at, Timestamp::from_seconds(3));
+  EXPECT_EQ(put(entity("customer", R"({"a":2})"), 4), PutOutcome::kChanged);
+  EXPECT_EQ(get("customer")->generation, 4);
+}
+
+TEST_F(Objects, a_stored_object_tells_its_generation_and_times) {
+  put(entity("customer", R"({"a":1})"), 1);
+  put(entity("customer", R"({"a":2})"), 2);
+  const Value value = to_value(get("customer").value());
+  EXPECT_EQ(value["metadata"].integer("generation"), 2);
+  EXPECT_EQ(value["metadata"].text("created_at"), "1970-01-01T00:00:01Z");
+  EXPECT_EQ(value["metadata"].text("updated_at"), "1970-01-01T00:00:02Z");
+  // They are told, never taken.
+  EXPECT_EQ(object_from_value(value).error().id, ErrorId::kUnknownField);
+}
+
 TEST(ObjectForm, goes_to_a_value_and_back) {
   Object object = entity("customer", R"({"keys":[{"name":"id"}]})");
   object.labels = parse_json(R"({"team":"risk"})").value();

@@ -8,6 +8,9 @@
 namespace falaj::training {
 namespace {
 
+// What is registered is proven on this many rows, always.
+constexpr std::int64_t kVerifyRowsLeast = 100'000;
+
 Status decode_resources(Fields& fields, TrainJob& job) {
   const Value value = FALAJ_TRY(fields.object("resources"));
   Fields resources(value, fields.where() + " resources");
@@ -31,7 +34,8 @@ Status decode_register(Fields& fields, TrainJob& job) {
   Fields target(value, fields.where() + " register");
   job.model = FALAJ_TRY(target.required_text("model"));
   FALAJ_TRY(check_name(target.where() + " model", job.model));
-  job.verify_rows = FALAJ_TRY(target.integer("verify_rows", job.verify_rows, 1'000, 10'000'000));
+  job.verify_rows =
+      FALAJ_TRY(target.integer("verify_rows", job.verify_rows, kVerifyRowsLeast, 10'000'000));
   return target.finish();
 }
 

@@ -64,6 +64,7 @@ exec::Limits limits_of(const TrainJob& job, const TrainOptions& options) {
   exec::Limits limits;
   limits.memory_bytes_max = std::min(job.memory_bytes_max, options.memory_bytes_max);
   limits.run_time_max = std::min(job.run_time_max, options.run_time_max);
+  limits.file_bytes_max = options.file_bytes_max;
   return limits;
 }
 
@@ -126,6 +127,7 @@ struct TrainJobs::Impl {
                         const std::string& work_dir);
   void end_run(const Order& order, const std::string& project, tracking::RunStatus status,
                const std::string& error, const Value& outputs);
+  void end_like(const jobs::Job& job, const Order& order);
 };
 
 Result<exec::ChildSpec> TrainJobs::Impl::command(const Order& order, const std::string& project,
@@ -155,7 +157,9 @@ Result<exec::ChildSpec> TrainJobs::Impl::command(const Order& order, const std::
   spec.env = {{"GOMP_SPINCOUNT", "0"},
               {"OMP_NUM_THREADS", std::to_string(order.job.threads)},
               {"LC_ALL", "C.UTF-8"},
-              {"PATH", "/usr/bin:/bin"}};
+              {"PATH", "/usr/bin:/bin"},
+              // The server may have been told where they are; the process must find the same ones.
+              {"FALAJ_LIBRARY_DIR", options.library_folders.front()}};
 #if defined(__SANITIZE_ADDRESS__)
   // At its end the leak check traces its own process, which the sandbox refuses.
   spec.env.emplace_back("ASAN_OPTIONS", "detect_leaks=0");
@@ -165,6 +169,9 @@ Result<exec::ChildSpec> TrainJobs::Impl::command(const Order& order, const std::
   spec.sandbox.read_only = options.library_folders;
   spec.sandbox.read_only.push_back(config.data);
   spec.sandbox.read_write = {work_dir};
+  if (options.sandbox == SandboxPolicy::kRequired) {
+    spec.sandbox.required = {"no_new_privs", "landlock", "seccomp"};
+  }
   spec.limits = limits_of(order.job, options);
   return spec;
 }
@@ -278,15 +285,39 @@ Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& contex
   return Started{order.run, *job};
 }
 
+// A run that is still open although its job has ended takes the job's end.
+void TrainJobs::Impl::end_like(const jobs::Job& job, const Order& order) {
+  switch (job.status) {
+    case jobs::JobStatus::kQueued:
+    case jobs::JobStatus::kRunning:
+      return;  // The queue takes it up again.
+    case jobs::JobStatus::kSucceeded: {
+      Value outputs = job.result;
+      if (outputs.is_object()) outputs.as_object().erase("metrics");
+      end_run(order, job.spec.project, tracking::RunStatus::kFinished, "", outputs);
+      return;
+    }
+    case jobs::JobStatus::kFailed:
+      end_run(order, job.spec.project, tracking::RunStatus::kFailed, job.error, {});
+      return;
+    case jobs::JobStatus::kCancelled:
+      end_run(order, job.spec.project, tracking::RunStatus::kStopped, "cancelled", {});
+      return;
+  }
+}
+
 Status TrainJobs::recover() {
   for (const tracking::Run& run : FALAJ_TRY(impl_->runs.unfinished())) {
-    bool has_job = false;
-    for (const jobs::Job& job : FALAJ_TRY(impl_->queue.list(ProjectName(run.project)))) {
-      has_job = has_job || job.spec.payload.text("run") == run.id.str();
-    }
-    if (has_job) continue;
     Order order;
     order.run = run.id;
+    const auto jobs = FALAJ_TRY(impl_->queue.list(ProjectName(run.project)));
+    const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const jobs::Job& each) {
+      return each.spec.type == kJobType && each.spec.payload.text("run") == run.id.str();
+    });
+    if (job != jobs.end()) {
+      impl_->end_like(*job, order);
+      continue;
+    }
     impl_->end_run(order, run.project, tracking::RunStatus::kFailed,
                    "the server stopped before the job was recorded; start it again", {});
   }
@@ -295,16 +326,17 @@ Status TrainJobs::recover() {
 
 Result<exec::ChildSpec> TrainJobs::prepare(const jobs::Job& job, const std::string& work_dir) {
   const Order order = from_payload(job.spec.payload);
-  auto spec = impl_->command(order, job.spec.project, work_dir);
-  if (!spec.ok()) {
-    impl_->end_run(order, job.spec.project, tracking::RunStatus::kFailed, describe(spec.error()),
-                   {});
-    return spec;
-  }
+  auto spec = FALAJ_TRY(impl_->command(order, job.spec.project, work_dir));
   const Status started = impl_->runs.start(order.run);
   // It had ended when the server died and the job came back: the same bytes come out again.
   if (!started.ok() && started.error().code != Code::kConflict) return started.error();
   return spec;
+}
+
+void TrainJobs::abandoned(const jobs::Job& job, const Error& error) {
+  const Order order = from_payload(job.spec.payload);
+  impl_->flush(order.run);
+  impl_->end_run(order, job.spec.project, tracking::RunStatus::kFailed, describe(error), {});
 }
 
 void TrainJobs::on_report(const jobs::Job& job, const Value& report) {

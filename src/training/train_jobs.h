@@ -29,20 +29,27 @@ struct TrainJob {
   std::int64_t threads = 2;
   std::int64_t memory_bytes_max = std::int64_t{2} << 30;
   Duration run_time_max = Duration::minutes(30);
-  std::string model;  // "" registers nothing.
-  std::int64_t verify_rows = 100'000;
+  std::string model;                   // "" registers nothing.
+  std::int64_t verify_rows = 100'000;  // At least 100 000.
 };
 
 Result<TrainJob> decode_train_job(const storage::Object& object);
 std::vector<storage::KindInfo> kinds();
 
+// What happens where the machine does not grant the sandbox's main protections: the job fails and
+// says which one is missing, or it runs and the log says so.
+enum class SandboxPolicy : std::uint8_t { kRequired, kBestEffort };
+
 struct TrainOptions {
   std::string program;  // Path of the falaj binary: the engine is `program engine train …`.
   std::string code_version;
-  std::vector<std::string> library_folders;  // Readable in the sandbox.
+  // Readable in the sandbox; the first is where the process looks for its libraries.
+  std::vector<std::string> library_folders;
   // No job gets more than this, whatever it declares.
   std::int64_t memory_bytes_max = std::int64_t{4} << 30;
   Duration run_time_max = Duration::hours(1);
+  std::int64_t file_bytes_max = std::int64_t{16} << 30;  // Of one file that a job writes.
+  SandboxPolicy sandbox = SandboxPolicy::kRequired;
 };
 
 // Submits jobs of type "train" and carries their results into runs and registry. Thread-safe.
@@ -62,7 +69,8 @@ class TrainJobs final : public jobs::Handler {
   Result<Started> run(const security::RequestContext& context, const std::string& name,
                       const std::string& manifest_id = "");
 
-  // Ends runs that a dead server left without a job. Call once, before the queue starts.
+  // Ends runs that a dead server left without a job, or whose job has ended. Call once, before the
+  // queue starts.
   Status recover();
 
   Result<exec::ChildSpec> prepare(const jobs::Job& job, const std::string& work_dir) override;
@@ -71,6 +79,7 @@ class TrainJobs final : public jobs::Handler {
   // Repeating it after a crash finds the version that is there already.
   Outcome finish(const jobs::Job& job, const exec::ChildExit& exit,
                  const std::string& work_dir) override;
+  void abandoned(const jobs::Job& job, const Error& error) override;
 
  private:
   struct Impl;

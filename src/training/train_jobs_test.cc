@@ -49,6 +49,8 @@ TEST(TrainJobKind, refuses_what_it_does_not_know) {
             ErrorId::kOutOfRange);
   EXPECT_EQ(id(R"({"data":{"training_set":"f"},"register":{"verify_rows":100000}})"),
             ErrorId::kMissingField);
+  EXPECT_EQ(id(R"({"data":{"training_set":"f"},"register":{"model":"m","verify_rows":99999}})"),
+            ErrorId::kOutOfRange);
 }
 
 // Stores, a frozen training set and a queue; the program is this test, or a script.
@@ -102,7 +104,7 @@ class TrainJobsTest : public ::testing::Test {
   void declare(const std::string& params, const std::string& resources = R"("threads": 1)") {
     world_.apply("TrainJob", "fraud_train",
                  R"({"data":{"training_set":"fraud"},"params":{)" + params + R"(},"resources":{)" +
-                     resources + R"(},"register":{"model":"fraud","verify_rows":2000}})");
+                     resources + R"(},"register":{"model":"fraud","verify_rows":100000}})");
   }
 
   void open(const std::string& program) {
@@ -172,7 +174,7 @@ TEST_F(TrainJobsTest, trains_proves_and_registers) {
   EXPECT_EQ(version->feature_service, "svc");
   EXPECT_EQ(version->zone, "ae");
   EXPECT_EQ(version->signature.features, manifest_.features);
-  EXPECT_GE(version->proof.integer("rows"), 2'000);
+  EXPECT_GE(version->proof.integer("rows"), 100'000);
   EXPECT_EQ(version->proof.integer("mismatches", -1), 0);
   EXPECT_NE(world_.blobs->get(version->onnx)->find("TreeEnsembleClassifier"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder_ / ("jobs/" + job.id.str() + "-1")));
@@ -244,15 +246,15 @@ TEST_F(TrainJobsTest, nothing_unproven_is_registered) {
     return "echo x > $3/model.onnx; echo x > $3/model.txt; echo '{\"metrics\":{},\"proof\":" +
            proof + "," + signature + "}' > $3/result.json";
   };
-  for (const char* proof : {R"({"rows":5000,"mismatches":1})", R"({"rows":10,"mismatches":0})",
-                            R"({})", R"({"rows":5000})"}) {
+  for (const char* proof : {R"({"rows":100000,"mismatches":1})", R"({"rows":99999,"mismatches":0})",
+                            R"({})", R"({"rows":100000})"}) {
     SCOPED_TRACE(proof);
     const jobs::Job job = run_script(leave(proof));
     EXPECT_EQ(job.status, jobs::JobStatus::kFailed);
     EXPECT_NE(job.error.find("FJ-4006"), std::string::npos) << job.error;
   }
   EXPECT_TRUE(models_.models(ProjectName("pay"))->empty());
-  EXPECT_EQ(run_script(leave(R"({"rows":5000,"mismatches":0})")).status,
+  EXPECT_EQ(run_script(leave(R"({"rows":100000,"mismatches":0})")).status,
             jobs::JobStatus::kSucceeded)
       << "the script itself is sound";
 }
@@ -316,6 +318,78 @@ TEST_F(TrainJobsTest, a_run_left_without_a_job_is_ended) {
   ASSERT_TRUE(trainer_->recover().ok());
   EXPECT_EQ(runs_.get(id)->status, tracking::RunStatus::kFailed);
   EXPECT_EQ(runs_.get(started.run)->status, tracking::RunStatus::kQueued);
+}
+
+TEST_F(TrainJobsTest, a_job_without_a_folder_fails_its_run) {
+  const auto started = submit();
+  std::filesystem::remove(folder_ / "jobs");
+  std::ofstream(folder_ / "jobs").put('x');
+  queue_->start();
+  EXPECT_EQ(ended(started).status, jobs::JobStatus::kFailed);
+  const tracking::Run run = *runs_.get(started.run);
+  EXPECT_EQ(run.status, tracking::RunStatus::kFailed);
+  EXPECT_NE(run.error.find("cannot create the job's folder"), std::string::npos) << run.error;
+}
+
+TEST_F(TrainJobsTest, a_job_that_cannot_be_prepared_fails_its_run) {
+  const auto started = submit();
+  jobs::Job job = *queue_->get(started.job);
+  job.spec.payload["run"] = "no-such-run";
+  EXPECT_FALSE(trainer_->prepare(job, folder_.path()).ok()) << "its run cannot be started";
+  trainer_->abandoned(*queue_->get(started.job), Error(ErrorId::kDataFolderFull, "no space"));
+  const tracking::Run run = *runs_.get(started.run);
+  EXPECT_EQ(run.status, tracking::RunStatus::kFailed);
+  EXPECT_NE(run.error.find("no space"), std::string::npos) << run.error;
+}
+
+TEST_F(TrainJobsTest, a_run_takes_the_end_of_its_job_when_a_crash_came_between) {
+  const auto crashed = [&](int status, const std::string& result) {
+    const auto started = submit();
+    EXPECT_TRUE(world_.sql
+                    ->write([&](storage::SqlTransaction& tx) -> Status {
+                      FALAJ_TRY(
+                          tx.execute("UPDATE jobs SET status = ?, error = 'FJ-4002: killed',"
+                                     " result = ? WHERE id = ?",
+                                     {std::int64_t{status}, result, started.job.str()}));
+                      return {};
+                    })
+                    .ok());
+    EXPECT_TRUE(trainer_->recover().ok());
+    return *runs_.get(started.run);
+  };
+  EXPECT_EQ(crashed(4, "null").status, tracking::RunStatus::kStopped);
+  const tracking::Run failed = crashed(3, "null");
+  EXPECT_EQ(failed.status, tracking::RunStatus::kFailed);
+  EXPECT_EQ(failed.error, "FJ-4002: killed");
+  const tracking::Run finished = crashed(2, R"({"rounds":8,"metrics":{"auc":1}})");
+  EXPECT_EQ(finished.status, tracking::RunStatus::kFinished);
+  EXPECT_EQ(finished.outputs.integer("rounds"), 8);
+  EXPECT_EQ(crashed(1, "null").status, tracking::RunStatus::kQueued) << "the queue takes it up";
+}
+
+TEST_F(TrainJobsTest, the_process_finds_what_the_server_found) {
+  const auto started = submit();
+  const auto spec = trainer_->prepare(*queue_->get(started.job), folder_.path());
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  const std::pair<std::string, std::string> wanted{
+      "FALAJ_LIBRARY_DIR", std::filesystem::path(FALAJ_LIGHTGBM).parent_path().string()};
+  EXPECT_EQ(std::count(spec->env.begin(), spec->env.end(), wanted), 1);
+  EXPECT_EQ(spec->sandbox.required,
+            (std::vector<std::string>{"no_new_privs", "landlock", "seccomp"}));
+  EXPECT_GT(spec->limits.file_bytes_max, 0);
+}
+
+TEST_F(TrainJobsTest, a_sandbox_at_best_effort_requires_nothing) {
+  TrainOptions options;
+  options.program = "/bin/true";
+  options.library_folders = {std::filesystem::path(FALAJ_LIGHTGBM).parent_path().string()};
+  options.sandbox = SandboxPolicy::kBestEffort;
+  TrainJobs trainer(options, *world_.sql, *world_.blobs, *world_.training_sets, runs_, models_,
+                    *queue_);
+  const auto spec = trainer.prepare(*queue_->get(submit().job), folder_.path());
+  ASSERT_TRUE(spec.ok());
+  EXPECT_TRUE(spec->sandbox.enabled);
+  EXPECT_TRUE(spec->sandbox.required.empty());
 }
 
 }  // namespace

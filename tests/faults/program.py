@@ -257,11 +257,11 @@ class ProgramTest(unittest.TestCase):
                               timeout=PATIENCE_SECONDS, cwd=self.folder, **more)
         return done.returncode, done.stdout.decode(errors="replace")
 
-    def refused(self, server, code):
-        """The server must end before it is ready, with exit code 1, naming the code."""
+    def refused(self, server, code, exit_code=1):
+        """The server must end before it is ready, with that exit code, naming the code."""
         ended = server.launch()
         self.assertIsNotNone(ended, "it started, and should have refused")
-        self.assertEqual(ended[0], 1, ended[1])
+        self.assertEqual(ended[0], exit_code, ended[1])
         self.assertIn(code, ended[1])
         self.assertEqual(len(re.findall(r"FJ-\d{4}", ended[1])), 1, ended[1])
         return ended[1]

@@ -31,7 +31,7 @@ def train_job(name="train", rounds=20, params=None, **resources):
     return thing("TrainJob", name, data={"training_set": "shop"}, engine="lightgbm",
                  params={**usual, **(params or {})},
                  resources={"threads": 1, "memory": "1Gi", "time_max": "5m", **resources},
-                 register={"model": "shop", "verify_rows": 1000})
+                 register={"model": "shop", "verify_rows": 100000})
 
 
 def deployment():

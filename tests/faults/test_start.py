@@ -26,7 +26,7 @@ def inside_mount(folder, how):
 
 class Settings(ProgramTest):
     def test_an_unknown_setting_names_the_nearest(self):
-        text = self.refused(self.server("--set", "server.prot=1"), "FJ-1013")
+        text = self.refused(self.server("--set", "server.prot=1"), "FJ-1013", 2)
         self.assertIn("server.prot", text)
         self.assertIn("server.port", text)
 
@@ -38,11 +38,11 @@ class Settings(ProgramTest):
         self.assertIn("log.level", text)
 
     def test_a_value_out_of_bounds_names_its_bounds(self):
-        text = self.refused(self.server("--set", "server.threads=0"), "FJ-1006")
+        text = self.refused(self.server("--set", "server.threads=0"), "FJ-1006", 2)
         self.assertIn("server.threads", text)
 
     def test_a_value_of_the_wrong_type_is_refused(self):
-        self.refused(self.server("--set", "jobs.time_max=soon"), "FJ-1011")
+        self.refused(self.server("--set", "jobs.time_max=soon"), "FJ-1011", 2)
 
     def test_listening_beyond_loopback_is_refused(self):
         for host in ("0.0.0.0", "::", "192.0.2.1"):

@@ -10,6 +10,7 @@
     ~ TEXT               what the command or request before printed must contain TEXT
     !~ TEXT              … must not contain TEXT
     run PROGRAM ARGS     any program, in the script's folder; must succeed (python3, truncate …)
+    peer SCRIPT ARGS     the same with the Python of build/peers, which has pyarrow
     restart              SIGTERM, then the same folder again
     kill                 SIGKILL, then the same folder again
     stop                 SIGTERM; `start` starts it again
@@ -95,6 +96,7 @@ class Walk:
             for k, v in os.environ.items()
             if not k.startswith("FALAJ_") or k == "FALAJ_LIBRARY_DIR"
         }
+        keep["PATH"] = os.path.dirname(self.program) + os.pathsep + keep.get("PATH", "")
         return {**keep, "FALAJ_SERVER": self.server.url or "", "NO_COLOR": "1"}
 
     def falaj(self, words):
@@ -200,6 +202,9 @@ class Walk:
         self.output = done.stdout.decode(errors="replace")
         self.expect(done.returncode == 0, f"exit code {done.returncode}, wanted 0")
 
+    def do_peer(self, rest):
+        self.do_run(f"{os.environ['PEERS_PYTHON']} -B {rest}")
+
     def again(self, number):
         self.server.end(number)
         self.server.start()
@@ -215,6 +220,7 @@ class Walk:
             "~": self.do_contains,
             "!~": self.do_lacks,
             "run": self.do_run,
+            "peer": self.do_peer,
             "restart": lambda _: self.again(signal.SIGTERM),
             "kill": lambda _: self.again(signal.SIGKILL),
             "stop": lambda _: self.server.end(signal.SIGTERM),

@@ -117,11 +117,9 @@ Value server_document(const std::string& version) {
 
 // Ready unless a deployment should answer and cannot: one that waits for its first version is fine.
 Result<Response> server_ready(const serving::Deployments& deployments) {
-  for (const serving::DeploymentStatus& status : deployments.status()) {
-    if (status.version == 0 && status.state == "failed") {
-      return Error(ErrorId::kInvalidArgument,
-                   "deployment '" + status.name + "' cannot be loaded: " + status.error);
-    }
+  for (const serving::DeploymentStatus& status : deployments.unready()) {
+    return Error(ErrorId::kInvalidArgument,
+                 "deployment '" + status.name + "' cannot be loaded: " + status.error);
   }
   Value value;
   value["live"] = true;
@@ -234,7 +232,9 @@ int dialect_status(const Error& error) {
 Response inference_error(const Error& error) {
   Value value;
   value["error"] = error.message;
-  return Response::json(to_json(value), dialect_status(error));
+  Response response = Response::json(to_json(value), dialect_status(error));
+  response.error = error.id;
+  return response;
 }
 
 std::vector<net::Route> inference_routes(InferenceServices services) {

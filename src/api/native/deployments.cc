@@ -6,16 +6,18 @@
 namespace falaj::api {
 namespace {
 
-// Runs on the event loop: no lock, no disk, no tree of values.
+// Runs on the event loop: no disk and no tree of values; the locks below (the published table, the
+// online features) are held for a copy or a look-up, never while anything is loaded. One model
+// answers the whole request, so that the version named is the version of every prediction.
 Result<std::string> predict(Services& services, const net::Request& request) {
   const PredictRequest parsed = FALAJ_TRY(parse_predict(request.body));
   const ProjectName project = project_of(request);
   const std::string& name = request.params.find("name")->second;
+  const auto live = FALAJ_TRY(services.deployments.find(project, name));
   std::vector<serving::EntityPrediction> predictions;
   predictions.reserve(parsed.entities.size());
   for (const EntityKeys& keys : parsed.entities) {
-    predictions.push_back(
-        FALAJ_TRY(services.deployments.predict(project, name, keys, request.request_id)));
+    predictions.push_back(FALAJ_TRY(services.deployments.predict(live, keys, request.request_id)));
   }
   const Explain explain =
       request.query_param("explain").value_or("") == "true" ? Explain::kYes : Explain::kNo;

@@ -32,13 +32,15 @@ Result<std::optional<Timestamp>> optional_time(Fields& fields, std::string_view 
   return std::optional<Timestamp>(FALAJ_TRY(parse_timestamp(text)));
 }
 
+// Of :freeze, whose body is JSON.
 Result<features::FreezeOptions> freeze_options(const net::Request& request) {
-  features::FreezeOptions options;
   if (request.query_param("format")) {
-    options.spine_file = request.body_file;
-    options.spine_format = FALAJ_TRY(format_of(request));
-    return options;
+    return Error{ErrorId::kInvalidArgument,
+                 "?format= says that the body is a file, and :freeze takes JSON options: send the "
+                 "file to /api/v1/training-sets/" +
+                     request.params.find("name")->second + ":freeze-with-spine"};
   }
+  features::FreezeOptions options;
   const Value body = FALAJ_TRY(body_of(request));
   Fields fields(body, "freeze");
   options.from = FALAJ_TRY(optional_time(fields, "from"));
@@ -46,6 +48,14 @@ Result<features::FreezeOptions> freeze_options(const net::Request& request) {
   const std::int64_t known_at = FALAJ_TRY(fields.integer("known_at", 0, 0, INT64_MAX));
   if (known_at > 0) options.known_at = static_cast<std::uint64_t>(known_at);
   FALAJ_TRY(fields.finish());
+  return options;
+}
+
+// Of :freeze-with-spine, whose body is a file.
+Result<features::FreezeOptions> spine_options(const net::Request& request) {
+  features::FreezeOptions options;
+  options.spine_file = request.body_file;
+  options.spine_format = FALAJ_TRY(format_of(request));
   return options;
 }
 
@@ -79,27 +89,47 @@ net::Route ingest_route(Services& services) {
   return route;
 }
 
-// Two shapes on one path: JSON options stay in memory; a spine file says ?format=.
+Result<Value> freeze(Services& services, const net::Request& request,
+                     const Result<features::FreezeOptions>& options) {
+  if (!options.ok()) return options.error();
+  const auto context = FALAJ_TRY(context_of(request, services.catalog));
+  return features::to_value(FALAJ_TRY(
+      services.training_sets.freeze(context, request.params.find("name")->second, *options)));
+}
+
 net::Route freeze_route(Services& services) {
-  net::Route route = value_route(
+  return value_route(
       net::Method::kPost, "/api/v1/training-sets/{name}:freeze", "training.run",
       "Freezes the set: point-in-time join to immutable Parquet with a manifest. The body is {} or "
       "{from, to, known_at}.",
-      [&services](const net::Request& request) -> Result<Value> {
-        const auto context = FALAJ_TRY(context_of(request, services.catalog));
-        const auto options = FALAJ_TRY(freeze_options(request));
-        return features::to_value(FALAJ_TRY(
-            services.training_sets.freeze(context, request.params.find("name")->second, options)));
+      [&services](const net::Request& request) {
+        return freeze(services, request, freeze_options(request));
       });
-  return route;
 }
 
 net::Route freeze_with_spine_route(Services& services) {
-  net::Route route = freeze_route(services);
-  route.path = "/api/v1/training-sets/{name}:freeze-with-spine";
-  route.summary = "Freezes a set whose spine is the body's file (?format=csv|parquet|arrow).";
+  net::Route route = value_route(
+      net::Method::kPost, "/api/v1/training-sets/{name}:freeze-with-spine", "training.run",
+      "Freezes a set whose spine is the body's file (?format=csv|parquet|arrow).",
+      [&services](const net::Request& request) {
+        return freeze(services, request, spine_options(request));
+      });
   route.body_to = net::BodyTo::kFile;
   return route;
+}
+
+net::Route quarantine_route(Services& services) {
+  return net::Route(net::Method::kGet, "/api/v1/quarantine/{id}", net::Permission("data.ingest"),
+                    "The rows that an ingest of ?project= refused, as CSV: line, reason, raw. The "
+                    "id is the one that the ingest reported.",
+                    [&services](const net::Request& request) {
+                      Result<std::string> rows = services.quarantine(
+                          project_of(request), BlobId(request.params.find("id")->second));
+                      if (!rows.ok()) return net::problem(rows.error(), request);
+                      net::Response response = net::Response::text(std::move(rows).value());
+                      response.content_type = "text/csv; charset=utf-8";
+                      return response;
+                    });
 }
 
 }  // namespace
@@ -112,6 +142,7 @@ std::vector<net::Route> feature_routes(Services& services) {
       value_route(Method::kGet, "/api/v1/feature-views", "features.read",
                   "Rows, segments and keys of every feature view.",
                   [&](const net::Request& request) { return view_list(services, request); }));
+  routes.push_back(quarantine_route(services));
   routes.push_back(freeze_route(services));
   routes.push_back(freeze_with_spine_route(services));
   routes.push_back(value_route(

@@ -2,6 +2,7 @@
 #include "api/native/exchange.h"
 #include "api/native/services.h"
 #include "base/decode.h"
+#include "base/log.h"
 
 namespace falaj::api {
 namespace {
@@ -28,6 +29,24 @@ Result<Value> model_list(Services& services, const net::Request& request) {
   return reply;
 }
 
+// What the deployments that follow the alias made of it. `ticked` speaks for one that neither took
+// the version nor says why.
+Value followers(Services& services, const ProjectName& project, const std::string& model,
+                const std::string& alias, std::int64_t version, const Status& ticked) {
+  Value list = Value::array();
+  for (const serving::DeploymentStatus& status : services.deployments.status()) {
+    if (status.project != project.str() || status.model != model || status.alias != alias) continue;
+    const bool unexplained = status.version != version && status.error.empty() && !ticked.ok();
+    Value row;
+    row["name"] = status.name;
+    row["version"] = status.version;
+    row["state"] = unexplained ? "failed" : status.state;
+    row["error"] = unexplained ? ticked.error().message : status.error;
+    list.push(std::move(row));
+  }
+  return list;
+}
+
 Result<Value> set_alias(Services& services, const net::Request& request) {
   const auto context = FALAJ_TRY(context_of(request, services.catalog));
   const Value body = FALAJ_TRY(body_of(request));
@@ -38,10 +57,17 @@ Result<Value> set_alias(Services& services, const net::Request& request) {
   Value evidence;
   evidence["reason"] = reason.empty() ? "set by hand" : reason;
   const std::string& model = request.params.find("model")->second;
-  FALAJ_TRY(services.models.set_alias(context, model, request.params.find("alias")->second, version,
-                                      evidence));
-  FALAJ_TRY(services.deployments.tick());
-  return model_value(services, context.project, model);
+  const std::string& alias = request.params.find("alias")->second;
+  FALAJ_TRY(services.models.set_alias(context, model, alias, version, evidence));
+  // The alias is set by now: a deployment that fails is told in the answer, not instead of it.
+  const Status ticked = services.deployments.tick();
+  if (!ticked.ok()) {
+    log::warn("deployments not reconciled",
+              {{"code", to_string(ticked.error().id)}, {"why", ticked.error().message}});
+  }
+  Value reply = FALAJ_TRY(model_value(services, context.project, model));
+  reply["deployments"] = followers(services, context.project, model, alias, version, ticked);
+  return reply;
 }
 
 }  // namespace
@@ -60,7 +86,8 @@ std::vector<net::Route> model_routes(Services& services) {
                                }));
   routes.push_back(
       value_route(Method::kPut, "/api/v1/models/{model}/aliases/{alias}", "models.write",
-                  "Points an alias at a version; deployments that follow it swap at once.",
+                  "Points an alias at a version; deployments that follow it swap at once, and the "
+                  "reply says under 'deployments' what became of each.",
                   [&](const net::Request& request) { return set_alias(services, request); }));
   return routes;
 }

@@ -20,8 +20,20 @@ Result<std::vector<catalog::Object>> objects_of_body(const Value& body) {
   return objects;
 }
 
+// Objects above projects have none, whatever the query says.
+std::string project_for(const Services& services, const net::Request& request,
+                        const std::string& kind) {
+  for (const auto& info : services.catalog.kinds()) {
+    if (info.kind == kind && info.scope == storage::Scope::kPlatform) return "";
+  }
+  return project_of(request).str();
+}
+
 Result<Value> apply(Services& services, const net::Request& request) {
-  const auto objects = FALAJ_TRY(objects_of_body(FALAJ_TRY(body_of(request))));
+  auto objects = FALAJ_TRY(objects_of_body(FALAJ_TRY(body_of(request))));
+  for (catalog::Object& object : objects) {
+    if (object.project.empty()) object.project = project_for(services, request, object.kind);
+  }
   security::RequestContext context;
   context.principal = {security::PrincipalKind::kUser, request.principal};
   context.request_id = request.request_id;
@@ -41,15 +53,6 @@ Result<Value> apply(Services& services, const net::Request& request) {
   Value reply;
   reply["applied"] = Value(std::move(list));
   return reply;
-}
-
-// Objects above projects have none, whatever the query says.
-std::string project_for(const Services& services, const net::Request& request,
-                        const std::string& kind) {
-  for (const auto& info : services.catalog.kinds()) {
-    if (info.kind == kind && info.scope == storage::Scope::kPlatform) return "";
-  }
-  return project_of(request).str();
 }
 
 Value kinds_value(const Services& services) {
@@ -105,7 +108,8 @@ std::vector<net::Route> object_routes(Services& services) {
                                [&](const net::Request&) { return projects_value(services); }));
   routes.push_back(value_route(
       Method::kPut, "/api/v1/objects", "objects.write",
-      "Applies one object or {\"objects\": […]}, all or nothing; ?dry_run=true only checks.",
+      "Applies one object or {\"objects\": […]}, all or nothing; ?dry_run=true only checks. "
+      "Objects without metadata.project go to ?project=, or to 'default'.",
       [&](const net::Request& request) { return apply(services, request); }));
   routes.push_back(value_route(Method::kGet, "/api/v1/objects", "objects.read",
                                "Lists objects by ?kind= and ?project=; empty filters match all.",

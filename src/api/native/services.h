@@ -26,6 +26,7 @@ struct Services {
   features::Ingest& ingest;
   features::TrainingSets& training_sets;
   std::function<Result<std::vector<features::ViewStats>>(const ProjectName&)> view_stats;
+  std::function<Result<std::string>(const ProjectName&, const BlobId&)> quarantine;  // Its CSV.
   tracking::Runs& runs;
   jobs::Queue& jobs;
   training::TrainJobs& trainer;

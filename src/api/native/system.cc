@@ -5,21 +5,47 @@
 namespace falaj::api {
 namespace {
 
-net::Route health_route(std::string_view path, std::string_view summary) {
-  net::Route route(net::Method::kGet, path, net::Permission::anyone(), summary,
-                   [](const net::Request&) { return net::Response::json(R"({"status":"ok"})"); });
+net::Route health_route(std::string_view path, std::string_view summary, net::SyncHandler handler) {
+  net::Route route(net::Method::kGet, path, net::Permission::anyone(), summary, std::move(handler));
   route.runs_on = net::RunsOn::kLoop;
   route.dialect = "operations";
   return route;
+}
+
+// Reads the published table only, so it may stay on the loop.
+net::Response readiness(const serving::Deployments& deployments) {
+  const std::vector<serving::DeploymentStatus> unready = deployments.unready();
+  if (unready.empty()) return net::Response::json(R"({"status":"ok"})");
+  Value value;
+  value["status"] = "unavailable";
+  value["reason"] =
+      std::to_string(unready.size()) +
+      " deployment(s) have a version that cannot be loaded, and none to serve instead";
+  value["deployments"] = Value::array();
+  for (const serving::DeploymentStatus& status : unready) {
+    Value row;
+    row["project"] = status.project;
+    row["name"] = status.name;
+    row["error"] = status.error;
+    value["deployments"].push(std::move(row));
+  }
+  net::Response response = net::Response::json(to_json(value), 503);
+  response.error = ErrorId::kUnavailable;
+  return response;
 }
 
 }  // namespace
 
 std::vector<net::Route> system_routes(Services& services) {
   std::vector<net::Route> routes;
-  routes.push_back(health_route("/livez", "The process runs."));
-  routes.push_back(health_route("/readyz", "The process serves: stores open, models reconciled."));
-  routes.push_back(health_route("/health", "As /readyz."));
+  const auto alive = [](const net::Request&) { return net::Response::json(R"({"status":"ok"})"); };
+  const auto ready = [&services](const net::Request&) { return readiness(services.deployments); };
+  routes.push_back(health_route("/livez", "200 while the process answers at all.", alive));
+  routes.push_back(health_route("/readyz",
+                                "200, or 503 naming each deployment whose version exists and "
+                                "cannot be loaded while no other version serves.",
+                                ready));
+  routes.push_back(health_route("/health", "As /readyz.", ready));
   routes.push_back(value_route(net::Method::kGet, "/version", "public.read",
                                "Name, version and build.", [&](const net::Request&) {
                                  Value value;

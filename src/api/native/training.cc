@@ -79,6 +79,13 @@ std::vector<net::Route> training_routes(Services& services) {
       value_route(Method::kGet, "/api/v1/jobs/{id}:wait", "jobs.read",
                   "The job once it has ended, or as it is after ?seconds= (at most 25).",
                   [&](const net::Request& request) { return wait_run(services, request); }));
+  routes.emplace_back(
+      Method::kGet, "/api/v1/jobs/{id}/log", net::Permission("jobs.read"),
+      "The last 64 KiB of what the job's process printed.", [&](const net::Request& request) {
+        auto text = services.jobs.log_tail(JobId(request.params.find("id")->second));
+        if (!text.ok()) return net::problem(text.error(), request);
+        return net::Response::text(std::move(text).value());
+      });
   routes.push_back(value_route(Method::kPost, "/api/v1/jobs/{id}:cancel", "jobs.cancel",
                                "Stops a job.", [&](const net::Request& request) -> Result<Value> {
                                  const auto context =

@@ -87,7 +87,7 @@ class Walk {
     FALAJ_TRY(close_the_loop());
     FALAJ_TRY(prove());
     print(session_.format, result_, closing_table());
-    return {};
+    return judge(result_);
   }
 
  private:
@@ -132,7 +132,7 @@ Status Walk::wait_for(const std::string& what, const std::function<Result<bool>(
   const std::int64_t started = monotonic_nanos();
   while (!FALAJ_TRY(ready())) {
     if (monotonic_nanos() - started > kPatienceMs * 1'000'000) {
-      return Error{Code::kDeadlineExceeded,
+      return Error{Code::kInternal,
                    "demo: waited 90 s for " + what + "; the server's log says what holds it up"};
     }
     nap();
@@ -327,10 +327,10 @@ Status Walk::shifted_traffic() {
     FALAJ_TRY(send_day(day));
     show("watching");
   }
-  FALAJ_TRY(wait_for("the drift alarm", alarm_open));
+  FALAJ_TRY(wait_for("the drift alarm (drift was not detected)", alarm_open));
   const Value window = FALAJ_TRY(windows()).front();
   result_["drift"]["after"] = window["drift"];
-  result_["drift_detected"] = true;
+  result_["drift_detected"] = window["drift"].integer("drifted") > 0;
   for (; day < kDays; ++day) {
     FALAJ_TRY(send_day(day));
     show("alarm: " + window["drift"].text("worst_feature"));
@@ -357,13 +357,16 @@ Status Walk::close_the_loop() {
   const Value now = FALAJ_TRY(policy());
   const Value& snapshot = now["snapshot"];
   result_["versions"] = model["versions"].as_array().size();
-  result_["promoted_version"] = model["aliases"]["champion"];
+  result_["serving_version"] = model["aliases"]["champion"];
   result_["action"] = now["last_action"];
+  if (now["last_action"].text("kind") == "promote") {
+    result_["promoted_version"] = model["aliases"]["champion"];
+  }
   result_["auc_before"] = snapshot["champion_auc"];
   result_["auc_after"] = snapshot["candidate_auc"];
   result_["gate_rows"] = snapshot["gate_rows"];
   finish_stage(progress, "loop",
-               now["last_action"].text("kind") + " version " + cell(result_["promoted_version"]) +
+               now["last_action"].text("kind") + " version " + cell(result_["serving_version"]) +
                    ": AUC on the new world " + fixed(snapshot.number("champion_auc"), 3) + " → " +
                    fixed(snapshot.number("candidate_auc"), 3));
   return {};
@@ -407,7 +410,7 @@ std::string Walk::closing_table() const {
                                       fixed(drift["after"].number("worst"), 3) + " shifted"});
   table.add({"AUC on shifted data", fixed(result_.number("auc_before"), 3) + " before, " +
                                         fixed(result_.number("auc_after"), 3) + " after"});
-  table.add({"serving now", "fraud version " + cell(result_["promoted_version"]) + " of " +
+  table.add({"serving now", "fraud version " + cell(result_["serving_version"]) + " of " +
                                 cell(result_["versions"])});
   table.add({"audit", cell(result_["audit"]["entries"]) + " entries, chain holds"});
   return "\n" + table.str() +
@@ -428,6 +431,23 @@ Result<std::string> free_project(Connection& connection) {
 }
 
 }  // namespace
+
+Status judge(const Value& result) {
+  const auto missed = [](const std::string& what) {
+    return Error{Code::kInternal, "demo: " + what};
+  };
+  if (result["drift_detected"] != Value(true)) return missed("drift was not detected");
+  if (result["action"].text("kind") != "promote" || !result.has("promoted_version")) {
+    return missed("nothing was promoted: the loop decided to " + result["action"].text("kind") +
+                  " (" + result["action"].text("reason") + ")");
+  }
+  if (!result["auc_before"].is_number() || !result["auc_after"].is_number() ||
+      result.number("auc_after") <= result.number("auc_before")) {
+    return missed("the promoted version is not better: AUC " + cell(result["auc_before"]) +
+                  " before, " + cell(result["auc_after"]) + " after");
+  }
+  return {};
+}
 
 Status run(const Session& session, const DemoOptions& options) {
   Session own = session;

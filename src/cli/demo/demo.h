@@ -20,7 +20,12 @@ struct DemoOptions {
   Timestamp end{};
 };
 
-// Runs against session.target. Takes the first free project name of demo, demo-2, demo-3 …
+// Whether the walk's result shows what the demo is for: drift detected, a new version promoted, and
+// better on the new world than the old one. The error names what is missing.
+Status judge(const Value& result);
+
+// Runs against session.target; fails when judge() does, after printing the result. Takes the first
+// free project name of demo, demo-2, demo-3 …
 Status run(const Session& session, const DemoOptions& options);
 
 }  // namespace falaj::cli::demo

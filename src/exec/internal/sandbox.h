@@ -24,10 +24,16 @@ enum class Step : std::uint8_t {
   kCapabilities,
   kSystemCalls,
   kSetUp,  // From here on a record means that the child could not start.
+  kFileLimit,
   kWorkFolder,
+  kRequired,  // Its error is the number of the step that was required and not granted.
   kExecute,
 };
 std::string_view step_name(Step step);
+
+// A set of the steps before kSetUp.
+using StepSet = std::uint32_t;
+constexpr StepSet step_bit(Step step) { return StepSet{1} << static_cast<unsigned>(step); }
 
 struct SandboxPlan {
   bool enabled = false;
@@ -38,13 +44,33 @@ struct SandboxPlan {
   std::string uid_map;     // For the user namespace of an unprivileged parent.
   std::string gid_map;
   bool privileged = false;
+  StepSet required = 0;  // What must be granted before the program may run.
 };
 
 // Never fails: what the kernel does not offer is left out here and reported by the child.
 SandboxPlan plan_sandbox(const Sandbox& sandbox, const std::string& program);
 
-// Runs in the child. `report` takes (step, errno or 0); it must only use system calls.
-using Report = void (*)(Step step, int error, int pipe);
-void put_on_sandbox(const SandboxPlan& plan, Report report, int pipe);
+// Tells the parent about steps and remembers which were granted. Uses system calls only.
+class StepReport {
+ public:
+  explicit StepReport(int pipe) : pipe_(pipe) {}
+  // `error` is an errno, or 0.
+  void add(Step step, int error);
+  StepSet granted() const { return granted_; }
+
+ private:
+  int pipe_;
+  StepSet granted_ = 0;
+};
+struct StepRecord {
+  Step step;
+  std::int32_t error;
+};
+
+// Runs in the child.
+void put_on_sandbox(const SandboxPlan& plan, StepReport& report);
+
+// The steps of these names. kInvalidArgument for a name that is no protection.
+Result<StepSet> steps_named(const std::vector<std::string>& names);
 
 }  // namespace falaj::exec::internal

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "features/internal/file_errors.h"
 #include "table/io.h"
 
 namespace falaj::features {
@@ -81,7 +82,8 @@ Status SegmentWriter::write(Job& job) {
   job.event_min = Timestamp{*least};
   job.event_max = Timestamp{*most};
   job.path = FALAJ_TRY(blobs_.staging_path());
-  return table::write_file(job.path, table::Format::kParquet, rows);
+  const Status written = table::write_file(job.path, table::Format::kParquet, rows);
+  return written.ok() ? written : Status(without_path(written.error(), job.path));
 }
 
 Status SegmentWriter::finish() {

@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "base/decode.h"
+#include "base/log.h"
+#include "features/internal/file_errors.h"
 #include "features/key.h"
 #include "storage/objects.h"
 #include "table/io.h"
@@ -100,6 +102,16 @@ Error corrupt(const Segment& segment, std::string_view why) {
                                              std::string(why));
 }
 
+// A blob that is missing or does not match its hash is named by its id; other failures are the
+// server's own (a disk, a permission) and name its folders: those go to the log only.
+Error unavailable(const Segment& segment, const Error& error) {
+  if (error.code == Code::kNotFound || error.id == ErrorId::kBlobCorrupt) {
+    return corrupt(segment, error.message);
+  }
+  log::error("segment not readable", {{"blob", segment.blob.str()}, {"reason", error.message}});
+  return corrupt(segment, "its blob cannot be read; the server's log says why");
+}
+
 bool is_feature(const table::Field& field, const table::Schema& schema) {
   const auto row = schema.find(kRowColumn);
   return row && *schema.find(field.name) > *row;
@@ -175,6 +187,26 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
   return out;
 }
 
+Result<std::uint64_t> find_commit_of(storage::SqlTransaction& tx, const std::string& project,
+                                     const std::string& view, const std::vector<BlobId>& blobs) {
+  if (blobs.empty()) return std::uint64_t{0};
+  const storage::SqlRows candidates = FALAJ_TRY(
+      tx.query("SELECT c.commit_number FROM feature_commits c JOIN feature_segments s "
+               "USING (commit_number) WHERE c.project = ? AND c.view = ? AND s.position = 0 "
+               "AND s.blob = ? ORDER BY c.commit_number",
+               {project, view, blobs.front().str()}));
+  for (const storage::SqlRow& candidate : candidates) {
+    const storage::SqlRows rows = FALAJ_TRY(
+        tx.query("SELECT blob FROM feature_segments WHERE commit_number = ? ORDER BY position",
+                 {candidate.integer(0)}));
+    const bool same = std::equal(
+        rows.begin(), rows.end(), blobs.begin(), blobs.end(),
+        [](const storage::SqlRow& row, const BlobId& blob) { return row.text(0) == blob.str(); });
+    if (same) return static_cast<std::uint64_t>(candidate.integer(0));
+  }
+  return std::uint64_t{0};
+}
+
 Batch sorted_rows(Batch rows, std::size_t keys) {
   const std::vector<std::uint32_t> order = segment_order(rows, keys);
   if (std::is_sorted(order.begin(), order.end())) return rows;
@@ -193,9 +225,9 @@ Batch newest_rows(const Batch& sorted, std::size_t keys) {
 Result<Batch> read_segment(const storage::BlobStore& blobs, const Segment& segment,
                            const table::Schema& schema) {
   const Result<std::string> path = blobs.path(segment.blob);
-  if (!path.ok()) return corrupt(segment, path.error().message);
+  if (!path.ok()) return unavailable(segment, path.error());
   const Result<table::Schema> stored = table::read_schema(*path, table::Format::kParquet);
-  if (!stored.ok()) return corrupt(segment, stored.error().message);
+  if (!stored.ok()) return corrupt(segment, without_path(stored.error(), *path).message);
 
   table::ReadOptions options;
   for (const table::Field& field : schema.fields) {
@@ -204,8 +236,11 @@ Result<Batch> read_segment(const storage::BlobStore& blobs, const Segment& segme
     }
   }
   Result<Batch> read = table::read_all(*path, table::Format::kParquet, options);
-  if (!read.ok() && read.error().id == ErrorId::kSchemaMismatch) return read.error();
-  if (!read.ok()) return corrupt(segment, read.error().message);
+  if (!read.ok()) {
+    const Error error = without_path(read.error(), *path);
+    if (error.id == ErrorId::kSchemaMismatch) return error;
+    return corrupt(segment, error.message);
+  }
   if (read->rows() != segment.rows) return corrupt(segment, "it does not have its recorded rows");
 
   Batch out;

@@ -54,6 +54,12 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
                                            const std::string& view, std::uint64_t after,
                                            std::uint64_t up_to);
 
+// The first commit of the view that consists of exactly these blobs, 0 if there is none. Segments
+// are named by their content, so that is an ingest with the same rows in the same order.
+// Cost: one index lookup per commit of the view.
+Result<std::uint64_t> find_commit_of(storage::SqlTransaction& tx, const std::string& project,
+                                     const std::string& view, const std::vector<BlobId>& blobs);
+
 // `rows` of a segment schema, the first `keys` columns being the key, in segment order.
 table::Batch sorted_rows(table::Batch rows, std::size_t keys);
 // The last row of each key of sorted rows.

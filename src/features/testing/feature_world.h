@@ -94,6 +94,14 @@ class FeatureWorld {
     if (online != nullptr) online->definitions_changed();
   }
 
+  void remove(const std::string& kind, const std::string& name) {
+    const Status status = sql->write([&](storage::SqlTransaction& tx) {
+      return storage::delete_object(tx, kind, context.project.str(), name);
+    });
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    online->definitions_changed();
+  }
+
   // customer → activity {amount, city} with times at and loaded_at; ttl of 30 days.
   void apply_activity(std::string_view ttl = "30d") {
     apply("Entity", "customer", R"({"keys":[{"name":"customer_id","type":"int64"}]})");

@@ -19,12 +19,16 @@ struct State {
   std::int64_t labels_alarm = 0;     // The alarm since which labels are counted, and how many
   std::int64_t labels_at_alarm = 0;  // labelled rows there were when it was first seen.
   Timestamp began_at{};
-  std::string training_set;  // Manifest id of what is trained on.
-  std::string run;           // "" until the run is recorded.
-  std::string run_error;     // Why no run could be started.
+  std::string training_set;         // Manifest id of what is trained on.
+  std::string run;                  // "" until the run is recorded.
+  std::string run_error;            // Why no run could be started.
+  std::string obstacle;             // What was last recorded to stand in the way,
+  std::int64_t obstacle_alarm = 0;  // and for which alarm.
   bool evaluated = false;
   bool promoting = false;  // Decided; the alias may not have moved yet.
+  std::string model;       // Of which the candidate is a version.
   std::int64_t candidate = 0;
+  std::int64_t evaluated_champion = 0;  // The version it was compared with.
   double champion_auc = 0;
   double candidate_auc = 0;
   std::int64_t gate_rows = 0;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "net/internal/request_log.h"
+
 namespace falaj::net {
 namespace {
 
@@ -365,6 +367,7 @@ void Connection::reply(const Request& request, Response response, After after) {
   series.count(request.method, response.status);
   const std::int64_t now = monotonic_nanos();
   if (started_ != 0) series.observe(now - started_);
+  log_answer(route_, request, response, started_ == 0 ? 0 : now - started_);
   const AfterReply head_after = close ? AfterReply::kClose : AfterReply::kKeepAlive;
   if (response.on_stream != nullptr && request.method != Method::kHead) {
     return reply_with_stream(request, std::move(response), head_after);

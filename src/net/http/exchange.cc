@@ -21,14 +21,17 @@ constexpr std::string_view kUploadPrefix = "upload-";
 
 Error file_error(std::string_view what, const std::string& path) {
   const int code = errno;
-  const std::string text = std::string(what) + " '" + path + "' failed: " + std::strerror(code);
+  const std::string reason = std::strerror(code);
+  // Where the server keeps its files is for its log, not for the client.
+  log::error("upload not stored", {{"step", what}, {"path", path}, {"reason", reason}});
+  const std::string text = std::string(what) + " failed: " + reason;
   if (code == ENOSPC || code == EDQUOT) return Error(ErrorId::kDataFolderFull, text);
   return Error(Code::kInternal, text);
 }
 
 Error thrown(std::string_view what) {
   log::error("handler threw", {{"what", what}});
-  return Error(Code::kInternal, "the handler failed: " + std::string(what));
+  return Error(Code::kInternal, "the handler failed; the server's log says why");
 }
 
 }  // namespace

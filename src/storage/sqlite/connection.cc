@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/log.h"
 #include "storage/internal/posix_file.h"
 
 namespace falaj::storage {
@@ -150,10 +151,21 @@ int Connection::authorize(void* self, int action, const char*, const char*, cons
   }
 }
 
+// Errors reach clients: the log gets the file, the statement and SQLite's words (which name tables
+// and columns), the caller gets the class of what went wrong.
 Error Connection::error(int code, std::string_view sql) const {
-  const std::string text = path_ + ": " + sqlite3_errmsg(db_) + " (SQLite " + std::to_string(code) +
-                           ") in: " + std::string(sql.substr(0, 200));
-  return {classify(code, sqlite3_system_errno(db_)), text};
+  log::warn("SQL failed", {{"database", path_},
+                           {"sqlite_code", code},
+                           {"reason", sqlite3_errmsg(db_)},
+                           {"sql", sql.substr(0, 200)}});
+  return {classify(code, sqlite3_system_errno(db_)),
+          std::string("the metadata database: ") + sqlite3_errstr(code) + " (SQLite " +
+              std::to_string(code) + "); the server's log has the details"};
+}
+
+Error Connection::misuse(std::string_view what, std::string_view sql) const {
+  log::error("SQL misused", {{"what", what}, {"sql", sql.substr(0, 200)}});
+  return Error(Code::kInternal, "an SQL statement is wrong: " + std::string(what));
 }
 
 Result<sqlite3_stmt*> Connection::prepare(std::string_view sql) {
@@ -167,7 +179,7 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql) {
   if (code != SQLITE_OK) return error(sqlite3_extended_errcode(db_), sql);
   const auto used = static_cast<std::size_t>(tail - sql.data());
   if (raw == nullptr || !only_blank(sql.substr(used))) {
-    return Error(Code::kInternal, "exactly one SQL statement is expected: " + std::string(sql));
+    return misuse("exactly one statement is expected", sql);
   }
   if (statements_.size() >= kStatementsMax) statements_.clear();
   statements_.emplace(std::string(sql), std::move(statement));
@@ -177,9 +189,9 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql) {
 Status Connection::bind(sqlite3_stmt* statement, const SqlParams& params) {
   const int expected = sqlite3_bind_parameter_count(statement);
   if (static_cast<std::size_t>(expected) != params.size()) {
-    return Error(Code::kInternal, std::string(sqlite3_sql(statement)) + " takes " +
-                                      std::to_string(expected) + " values, got " +
-                                      std::to_string(params.size()));
+    return misuse(
+        "it takes " + std::to_string(expected) + " values, got " + std::to_string(params.size()),
+        sqlite3_sql(statement));
   }
   for (int i = 0; i < expected; ++i) {
     const SqlValue& value = params[static_cast<std::size_t>(i)];

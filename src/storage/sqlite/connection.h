@@ -63,6 +63,8 @@ class Connection final : public SqlTransaction {
   Result<sqlite3_stmt*> prepare(std::string_view sql);
   Status bind(sqlite3_stmt* statement, const SqlParams& params);
   Error error(int code, std::string_view sql) const;
+  // A statement that our own code got wrong.
+  Error misuse(std::string_view what, std::string_view sql) const;
   static int authorize(void* self, int action, const char*, const char*, const char*, const char*);
 
   const std::string path_;

@@ -158,7 +158,7 @@ void SqliteStore::run_in_savepoint(Request& request) {
   request.result = (*request.body)(*writer_);
   if (!writer_->in_transaction()) return;
   if (request.result.ok() && writer_->foreign_keys_pending()) {
-    request.result = Error(Code::kConflict, path_ + ": a foreign key points to a missing row");
+    request.result = Error(Code::kConflict, "a foreign key points to a missing row");
   }
   if (!request.result.ok()) {
     // Cannot fail inside a live transaction; if it did, committing would keep half a change.

@@ -105,6 +105,27 @@ TEST(SqliteStore, a_file_that_is_no_database_is_corrupt) {
   EXPECT_EQ(store.error().id, ErrorId::kDatabaseCorrupt) << store.error().message;
 }
 
+// They reach clients as they are.
+TEST(SqliteStore, errors_name_neither_the_file_nor_the_statement) {
+  const TempFolder folder;
+  const auto store = open_with_rows(folder / "meta.db");
+  const std::string unknown = query(*store, "SELECT secret FROM nowhere").error().message;
+  const Status conflict = store->write([](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(tx.execute("CREATE TABLE hidden (id INTEGER PRIMARY KEY)"));
+    FALAJ_TRY(tx.execute("INSERT INTO hidden VALUES (1)"));
+    FALAJ_TRY(tx.execute("INSERT INTO hidden VALUES (1)"));
+    return {};
+  });
+  ASSERT_FALSE(conflict.ok());
+  EXPECT_EQ(conflict.error().id, ErrorId::kConflict);
+  const std::string two = query(*store, "SELECT 1; SELECT 2").error().message;
+  for (const std::string& text : {unknown, conflict.error().message, two}) {
+    for (const char* word : {"meta.db", "SELECT", "INSERT", "secret", "nowhere", "hidden"}) {
+      EXPECT_EQ(text.find(word), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(SqliteStore, survives_more_log_than_one_checkpoint) {
   const TempFolder folder;
   const auto store = open_with_rows(folder / "meta.db");

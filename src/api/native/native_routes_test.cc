@@ -1,0 +1,208 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "api/native/services.h"
+#include "base/json.h"
+#include "features/quarantine_files.h"
+#include "serving/testing/serving_world.h"
+
+namespace falaj::api {
+namespace {
+
+using net::Method;
+using net::Response;
+
+// The native routes over real services; project "pay" has one deployment that follows champion.
+class NativeRoutesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (auto make :
+         {object_routes, feature_routes, model_routes, deployment_routes, system_routes}) {
+      for (net::Route& route : make(services_)) router_.add(std::move(route));
+    }
+    send(Method::kPut, "/api/v1/objects", "",
+         R"({"objects":[{"apiVersion":"falaj.dev/v1","kind":"Zone","metadata":{"name":"ae"},)"
+         R"("spec":{}},)"
+         R"({"apiVersion":"falaj.dev/v1","kind":"Project","metadata":{"name":"pay"},)"
+         R"("spec":{"zone":"ae"}}]})");
+    world_.apply_customers();
+    world_.apply("Deployment", "fraud", R"({"model":"fraud"})");
+    ASSERT_TRUE(world_.append("activity", "customer_id,at,amount,age\n1,2026-01-01,10,30\n").ok());
+  }
+
+  Response send(Method method, const std::string& path, const std::string& query = "",
+                std::string body = "", std::string body_file = "") {
+    net::Request request;
+    request.method = method;
+    request.path = path;
+    request.query = query;
+    request.body = std::move(body);
+    request.body_file = std::move(body_file);
+    request.principal = "user:dev";
+    const net::Match match = router_.match(request);
+    EXPECT_NE(match.route, nullptr) << path;
+    return match.route == nullptr ? Response{} : match.route->sync_handler(request);
+  }
+  Response promote(std::int64_t version) {
+    return send(Method::kPut, "/api/v1/models/fraud/aliases/champion", "project=pay",
+                R"({"version":)" + std::to_string(version) + "}");
+  }
+  std::int64_t register_broken() {
+    registry::ModelVersion broken;
+    broken.model = "fraud";
+    broken.onnx = world_.blobs->put("this is no model").value();
+    broken.run = RunId("broken");
+    return world_.models->add_version(world_.context, broken)->version;
+  }
+  static std::vector<storage::KindInfo> kinds() {
+    std::vector<storage::KindInfo> all = catalog::platform_kinds();
+    for (const auto& kind : features::kinds()) all.push_back(kind);
+    return all;
+  }
+
+  serving::testing::ServingWorld world_{{tracking::kTrackingMigration, jobs::kJobsMigration,
+                                         monitoring::kMonitoringMigration, loop::kLoopMigration}};
+  catalog::Catalog catalog_{*world_.sql, world_.audit, world_.clock, kinds(), [] {}};
+  tracking::Runs runs_{*world_.sql, world_.audit, world_.clock};
+  std::unique_ptr<jobs::Queue> queue_ =  // Never started.
+      jobs::Queue::open({.work_folder = world_.folder.path() + "/jobs"}, *world_.sql, world_.audit,
+                        world_.metrics, world_.clock)
+          .value();
+  training::TrainJobs trainer_{{},    *world_.sql,    *world_.blobs, *world_.training_sets,
+                               runs_, *world_.models, *queue_};
+  monitoring::Monitors monitors_{*world_.sql, *world_.blobs, *world_.models, *world_.training_sets,
+                                 world_.sink, world_.audit,  world_.metrics, world_.clock};
+  loop::Controller loop_{*world_.sql, *world_.blobs,  *world_.training_sets, trainer_,
+                         runs_,       *world_.models, *world_.deployments,   *world_.runtime,
+                         monitors_,   world_.audit,   world_.clock};
+  Services services_{
+      catalog_,
+      *world_.ingest,
+      *world_.training_sets,
+      [this](const ProjectName& project) { return features::view_stats(*world_.sql, project); },
+      [this](const ProjectName& project, const BlobId& id) {
+        return features::read_quarantine(*world_.sql, *world_.blobs, project, id);
+      },
+      runs_,
+      *queue_,
+      trainer_,
+      *world_.models,
+      *world_.deployments,
+      monitors_,
+      loop_,
+      world_.audit,
+      world_.metrics,
+      world_.clock,
+      "1",
+      "b",
+      {}};
+  net::Router router_;
+};
+
+// Versions change while a batch is answered: every score must be of the version that is named.
+TEST_F(NativeRoutesTest, one_reply_is_of_one_version) {
+  const std::int64_t first = world_.register_linear(1, 0);
+  const std::int64_t second = world_.register_linear(2, 0);
+  ASSERT_EQ(promote(first).status, 200);
+  std::string body = R"({"entities":[{"customer_id":1})";
+  for (int i = 1; i < 500; ++i) body += R"(,{"customer_id":1})";
+  body += "]}";
+  std::atomic<bool> done = false;
+  std::thread swapper([&] {
+    for (int i = 0; i < 60; ++i) promote(i % 2 == 0 ? second : first);
+    done = true;
+  });
+  int mixed = 0;
+  while (!done.load()) {
+    const Response reply =
+        send(Method::kPost, "/api/v1/deployments/fraud:predict", "project=pay", body);
+    const Value value = parse_json(reply.body).value();
+    const double expected = static_cast<double>(value.integer("version")) * 10 + 30;
+    for (const Value& row : value["predictions"].as_array()) {
+      if (row.number("score") != expected) ++mixed;
+    }
+  }
+  swapper.join();
+  EXPECT_EQ(mixed, 0);
+}
+
+TEST_F(NativeRoutesTest, setting_an_alias_says_what_became_of_its_deployments) {
+  const std::int64_t good = world_.register_linear(1, 0);
+  Value reply = parse_json(promote(good).body).value();
+  ASSERT_EQ(reply["deployments"].as_array().size(), 1U) << to_json(reply);
+  EXPECT_EQ(reply["deployments"].as_array()[0].text("name"), "fraud");
+  EXPECT_EQ(reply["deployments"].as_array()[0].text("state"), "ready");
+  EXPECT_EQ(reply["deployments"].as_array()[0].integer("version"), good);
+
+  const Response refused = promote(register_broken());
+  EXPECT_EQ(refused.status, 200) << "the alias is set";
+  reply = parse_json(refused.body).value();
+  EXPECT_EQ(reply["deployments"].as_array()[0].text("state"), "failed");
+  EXPECT_EQ(reply["deployments"].as_array()[0].integer("version"), good);
+  EXPECT_NE(reply["deployments"].as_array()[0].text("error"), "");
+
+  const Response other =
+      send(Method::kPut, "/api/v1/models/fraud/aliases/shadow", "project=pay", R"({"version":1})");
+  EXPECT_TRUE(parse_json(other.body).value()["deployments"].as_array().empty());
+}
+
+TEST_F(NativeRoutesTest, is_ready_unless_a_deployment_should_serve_and_cannot) {
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(send(Method::kGet, "/readyz").status, 200) << "it waits for its first version";
+  promote(register_broken());
+  const Response unready = send(Method::kGet, "/readyz");
+  EXPECT_EQ(unready.status, 503);
+  const Value value = parse_json(unready.body).value();
+  EXPECT_EQ(value["deployments"].as_array()[0].text("name"), "fraud");
+  EXPECT_EQ(send(Method::kGet, "/livez").status, 200);
+  promote(world_.register_linear(1, 0));
+  EXPECT_EQ(send(Method::kGet, "/readyz").status, 200);
+}
+
+TEST_F(NativeRoutesTest, gives_a_quarantine_back_as_csv) {
+  const auto report =
+      world_.append("activity", "customer_id,at,amount,age\n1,2026-01-02,1,1\n2,never,1,1\n");
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  const std::string path = "/api/v1/quarantine/" + report->quarantine.str();
+  const Response rows = send(Method::kGet, path, "project=pay");
+  EXPECT_EQ(rows.status, 200);
+  EXPECT_TRUE(rows.content_type.starts_with("text/csv"));
+  EXPECT_TRUE(rows.body.starts_with("line,reason,raw\n3,")) << rows.body;
+  EXPECT_EQ(send(Method::kGet, path, "project=other").status, 404);
+}
+
+TEST_F(NativeRoutesTest, freeze_points_a_file_to_where_it_is_read) {
+  const Response refused = send(Method::kPost, "/api/v1/training-sets/set:freeze",
+                                "project=pay&format=csv", "customer_id,at\n1,2026-01-01\n");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("set:freeze-with-spine"), std::string::npos) << refused.body;
+  const Response unnamed =
+      send(Method::kPost, "/api/v1/training-sets/set:freeze-with-spine", "project=pay", "",
+           world_.folder.write("s.csv", "customer_id\n1\n"));
+  EXPECT_EQ(unnamed.status, 400);
+  EXPECT_NE(unnamed.body.find("?format="), std::string::npos) << unnamed.body;
+}
+
+TEST_F(NativeRoutesTest, objects_without_a_project_go_to_the_one_asked_for) {
+  const std::string entity =
+      R"({"apiVersion":"falaj.dev/v1","kind":"Entity","metadata":{"name":"shop"},)"
+      R"("spec":{"keys":[{"name":"shop_id","type":"int64"}]}})";
+  const Response applied = send(Method::kPut, "/api/v1/objects", "project=pay", entity);
+  EXPECT_EQ(applied.status, 200) << applied.body;
+  EXPECT_TRUE(catalog_.get("Entity", "pay", "shop").ok());
+  const Response nowhere = send(Method::kPut, "/api/v1/objects", "", entity);
+  EXPECT_NE(nowhere.body.find("default"), std::string::npos) << nowhere.body;
+}
+
+TEST_F(NativeRoutesTest, errors_do_not_say_where_the_server_keeps_its_files) {
+  const std::string path = world_.folder.write("body.parquet", "this is no parquet file");
+  const Response refused = send(Method::kPost, "/api/v1/feature-views/activity:ingest",
+                                "project=pay&format=parquet", "", path);
+  EXPECT_GE(refused.status, 400);
+  EXPECT_EQ(refused.body.find(world_.folder.path()), std::string::npos) << refused.body;
+}
+
+}  // namespace
+}  // namespace falaj::api

@@ -1,0 +1,65 @@
+#include "cli/local_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace falaj::cli {
+namespace {
+
+constexpr std::size_t kFileBytesMax = 8u << 20;
+
+// Closes what it opened; standard input is lent.
+class ReadHandle {
+ public:
+  explicit ReadHandle(const std::string& path)
+      : fd_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~ReadHandle() {
+    if (fd_ > STDIN_FILENO) close(fd_);
+  }
+  ReadHandle(const ReadHandle&) = delete;
+  ReadHandle& operator=(const ReadHandle&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error unreadable(const std::string& path, int error) {
+  return Error{ErrorId::kFileUnreadable,
+               "cannot read '" + path + "': " + std::generic_category().message(error)};
+}
+
+Status check_open(const std::string& path, const ReadHandle& file) {
+  if (file.fd() < 0) return unreadable(path, errno);
+  struct stat info {};
+  if (fstat(file.fd(), &info) != 0) return unreadable(path, errno);
+  if (S_ISDIR(info.st_mode)) return unreadable(path, EISDIR);
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_text(const std::string& path) {
+  const ReadHandle file(path);
+  FALAJ_TRY(check_open(path, file));
+  std::string text;
+  char buffer[65'536];
+  for (;;) {
+    const ssize_t got = read(file.fd(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return unreadable(path, errno);
+    if (got == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > kFileBytesMax) {
+      return Error{ErrorId::kBodyTooLarge, "'" + path + "' is over 8 MiB; split it"};
+    }
+  }
+}
+
+Status check_readable(const std::string& path) { return check_open(path, ReadHandle(path)); }
+
+}  // namespace falaj::cli

@@ -1,0 +1,17 @@
+// cli/local_file.h — files named on the command line.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace falaj::cli {
+
+// The whole text of a file, or of standard input for "-". FJ-1015 when it is missing, a folder or
+// not readable; FJ-1009 when it is over 8 MiB.
+Result<std::string> read_text(const std::string& path);
+
+// FJ-1015 unless `path` is a file that can be opened for reading; for files that are streamed.
+Status check_readable(const std::string& path);
+
+}  // namespace falaj::cli

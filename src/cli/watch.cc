@@ -1,0 +1,166 @@
+// deployments, monitors, alarms, policies, jobs, quarantine, kinds: what is going on.
+#include "cli/commands.h"
+
+namespace falaj::cli {
+namespace {
+
+using RowOf = std::vector<std::string> (*)(const Value&);
+
+// GETs `path` and prints the rows under `key`, or `none` when there are none.
+Status show_list(const Session& session, const std::string& path, const char* key, Table table,
+                 RowOf row_of, const std::string& none) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->get(path));
+  for (const Value& row : items(reply[key])) table.add(row_of(row));
+  print(session.format, reply, table.empty() ? none + "\n" : table.str());
+  return {};
+}
+
+std::string in_project(const Session& session) {
+  return " in project '" + session.target.project + "'";
+}
+
+std::vector<std::string> window_row(const Value& window) {
+  const Value& drift = window["drift"];
+  return {cell(window["id"]),           cell(window["version"]),
+          cell(window["rows"]),         cell(drift["worst"]),
+          cell(drift["worst_feature"]), cell(drift["drifted"]),
+          cell(window["alarm"]),        cell(window["to"])};
+}
+
+std::vector<std::string> monitor_row(const Value& monitor) {
+  const Value::Array& windows = items(monitor["windows"]);  // Newest first.
+  const Value newest = windows.empty() ? Value() : windows.front();
+  return {monitor.text("name"),
+          monitor.text("deployment"),
+          cell(monitor["method"]),
+          cell(monitor["threshold"]),
+          std::to_string(windows.size()),
+          cell(newest["drift"]["worst"]),
+          cell(newest["drift"]["worst_feature"]),
+          cell(newest["to"])};
+}
+
+// An error may quote a log; the table shows its first line, the job itself all of it.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::vector<std::string> job_row(const Value& job) {
+  return {job.text("id"),
+          job.text("type"),
+          job.text("status"),
+          cell(job["attempts"]),
+          cell(job["created_at"]),
+          cell(job["ended_at"]),
+          first_line(cell(job["error"]))};
+}
+
+// A text that is no JSON: as it is for a table, as a member otherwise.
+void print_text(const Session& session, const std::string& id, const char* key,
+                const std::string& text) {
+  Value value;
+  value["id"] = id;
+  value[key] = text;
+  print(session.format, value, text);
+}
+
+}  // namespace
+
+Status show_deployments(const Session& session) {
+  return show_list(
+      session, "/api/v1/deployments", "deployments",
+      Table(
+          {"NAME", "MODEL", "VERSION", "STATE", "REQUESTS", "ERRORS", "P50 MS", "P99 MS", "ERROR"}),
+      [](const Value& each) -> std::vector<std::string> {
+        return {each.text("name"),    each.text("model"),     cell(each["version"]),
+                each.text("state"),   cell(each["requests"]), cell(each["errors"]),
+                cell(each["p50_ms"]), cell(each["p99_ms"]),   cell(each["error"])};
+      },
+      "no deployment" + in_project(session));
+}
+
+Status show_monitors(const Session& session, const std::string& name) {
+  if (name.empty()) {
+    return show_list(session, "/api/v1/monitors", "monitors",
+                     Table({"NAME", "DEPLOYMENT", "METHOD", "THRESHOLD", "WINDOWS", "WORST",
+                            "FEATURE", "UNTIL"}),
+                     monitor_row, "no monitor" + in_project(session));
+  }
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->get("/api/v1/monitors"));
+  for (const Value& monitor : items(reply["monitors"])) {
+    if (monitor.text("name") != name) continue;
+    Table table({"WINDOW", "VERSION", "ROWS", "WORST", "FEATURE", "DRIFTED", "ALARM", "UNTIL"});
+    for (const Value& window : items(monitor["windows"])) table.add(window_row(window));
+    print(session.format, monitor,
+          table.empty() ? "monitor '" + name + "' has no full window yet\n" : table.str());
+    return {};
+  }
+  return Error{ErrorId::kObjectNotFound,
+               "there is no Monitor '" + name + "'" + in_project(session)};
+}
+
+Status show_alarms(const Session& session) {
+  return show_list(
+      session, "/api/v1/alarms", "alarms",
+      Table({"ALARM", "MONITOR", "DEPLOYMENT", "VERSION", "WORST", "FEATURE", "STATE", "AT"}),
+      [](const Value& alarm) -> std::vector<std::string> {
+        return {cell(alarm["id"]),
+                alarm.text("monitor"),
+                alarm.text("deployment"),
+                cell(alarm["version"]),
+                cell(alarm["drift"]["worst"]),
+                cell(alarm["drift"]["worst_feature"]),
+                alarm["open"] == Value(true) ? "open" : "closed",
+                alarm.text("at")};
+      },
+      "no alarm was raised" + in_project(session));
+}
+
+Status show_policies(const Session& session) {
+  return show_list(
+      session, "/api/v1/policies", "policies",
+      Table({"POLICY", "PHASE", "LAST ACTION", "WHY", "NOW"}),
+      [](const Value& policy) -> std::vector<std::string> {
+        return {policy.text("policy"), policy.text("phase"), cell(policy["last_action"]["kind"]),
+                cell(policy["last_action"]["reason"]), cell(policy["current"]["action"]["reason"])};
+      },
+      "no policy" + in_project(session));
+}
+
+Status show_jobs(const Session& session, const std::string& id, JobView view) {
+  if (id.empty() && view == JobView::kLog) {
+    return Error{ErrorId::kUsage, "--log needs the id of a job: falaj jobs lists them"};
+  }
+  if (id.empty()) {
+    return show_list(session, "/api/v1/jobs", "jobs",
+                     Table({"JOB", "TYPE", "STATUS", "ATTEMPTS", "CREATED", "ENDED", "ERROR"}),
+                     job_row, "no job" + in_project(session));
+  }
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const std::string path = "/api/v1/jobs/" + url_encode(id);
+  if (view == JobView::kLog) {
+    print_text(session, id, "log", FALAJ_TRY(connection->raw(path + "/log")));
+    return {};
+  }
+  const Value job = FALAJ_TRY(connection->get(path));
+  print(session.format == OutputFormat::kTable ? OutputFormat::kYaml : session.format, job, "");
+  return {};
+}
+
+Status show_quarantine(const Session& session, const std::string& id) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  print_text(session, id, "csv",
+             FALAJ_TRY(connection->raw("/api/v1/quarantine/" + url_encode(id))));
+  return {};
+}
+
+Status show_kinds(const Session& session) {
+  return show_list(
+      session, "/api/v1/kinds", "kinds", Table({"KIND", "SCOPE", "WHAT"}),
+      [](const Value& kind) -> std::vector<std::string> {
+        return {kind.text("kind"), kind.text("scope"), kind.text("summary")};
+      },
+      "the server names no kind");
+}
+
+}  // namespace falaj::cli
