@@ -175,8 +175,8 @@ Result<config::Settings> Tree::settings() const {
 int Tree::fail_settings(const Error& error) const {
   const int code = fail(error);
   const Result<config::Sources> given = sources();
-  const bool flags_hold = given.ok() && config::Settings::load({.flags = given->flags}).ok();
-  return flags_hold ? code : static_cast<int>(ExitCode::kUsage);
+  const bool wrong = given.ok() && !config::Settings::load({.flags = given->flags}).ok();
+  return wrong ? static_cast<int>(ExitCode::kUsage) : code;
 }
 
 void Tree::add_output(CLI::App& command) {

@@ -327,6 +327,16 @@ Result<IngestReport> Ingest::append(const security::RequestContext& context,
   return report;
 }
 
+Result<std::uint64_t> rows_since(storage::SqlStore& sql, const ProjectName& project,
+                                 const std::string& view, Timestamp after) {
+  const storage::SqlRows rows = FALAJ_TRY(
+      storage::query(sql,
+                     "SELECT COALESCE(SUM(rows), 0) FROM feature_commits WHERE project = ? AND "
+                     "view = ? AND committed_at > ?",
+                     {project.str(), view, after.nanos}));
+  return static_cast<std::uint64_t>(rows.at(0).integer(0));
+}
+
 Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const ProjectName& project) {
   std::vector<ViewStats> out;
   FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {

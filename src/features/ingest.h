@@ -80,6 +80,9 @@ struct ViewStats {
   std::uint64_t keys_online = 0;
   Timestamp newest_event{};
 };
+// Accepted rows of ingests that were committed after `after`.
+Result<std::uint64_t> rows_since(storage::SqlStore& sql, const ProjectName& project,
+                                 const std::string& view, Timestamp after);
 Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const ProjectName& project);
 
 }  // namespace falaj::features

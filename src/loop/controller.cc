@@ -67,8 +67,6 @@ std::string obstacle_of(const Bound& bound) {
 State after_round(const State& state) {
   State fresh;
   fresh.round = state.round;
-  fresh.labels_alarm = state.labels_alarm;
-  fresh.labels_at_alarm = state.labels_at_alarm;
   fresh.obstacle = state.snapshot.obstacle;
   fresh.obstacle_alarm = state.snapshot.alarm;
   fresh.last_action = state.last_action;
@@ -125,7 +123,7 @@ struct Controller::Impl {
   Status finish_promotion(const Bound& bound, State& state);
   Status withdraw_promotion(const Bound& bound, State& state);
   Result<std::int64_t> champion(const Bound& bound);
-  Status count_labels(const Bound& bound, State& state, Snapshot& snapshot);
+  Status count_labels(const Bound& bound, Snapshot& snapshot);
   Result<features::ViewStats> label_stats(const Bound& bound);
   Result<Timestamp> newest_label(const Bound& bound);
   Status save(const Bound& bound, const State& state);
@@ -196,7 +194,7 @@ Status Controller::Impl::step(const Bound& bound) {
   }));
   FALAJ_TRY(resume(bound, state));
   Snapshot snapshot = FALAJ_TRY(look(bound, state));
-  FALAJ_TRY(count_labels(bound, state, snapshot));
+  FALAJ_TRY(count_labels(bound, snapshot));
   snapshot.obstacle_known = !snapshot.obstacle.empty() && snapshot.obstacle == state.obstacle &&
                             snapshot.alarm == state.obstacle_alarm;
   state.snapshot = snapshot;
@@ -262,6 +260,7 @@ Result<Snapshot> Controller::Impl::look(const Bound& bound, const State& state) 
     if (!ours) continue;
     snapshot.alarm_open = true;
     snapshot.alarm = alarm.id;
+    snapshot.alarm_at = alarm.at;
     break;
   }
   FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
@@ -302,20 +301,16 @@ Status Controller::Impl::look_at_run(const Bound& bound, const State& state, Sna
   return {};
 }
 
-// Labels are counted from the tick that first saw the alarm; that mark is durable.
-Status Controller::Impl::count_labels(const Bound& bound, State& state, Snapshot& snapshot) {
+// Labels are counted from the moment of the alarm, by when their ingest was committed.
+Status Controller::Impl::count_labels(const Bound& bound, Snapshot& snapshot) {
   if (!snapshot.alarm_open || !snapshot.obstacle.empty()) return {};
   const auto rows = static_cast<std::int64_t>(FALAJ_TRY(label_stats(bound)).rows);
   if (bound.policy.labels_min == 0) {
     if (rows == 0) snapshot.obstacle = "label view '" + bound.set.spine_view + "' has no rows";
     return {};
   }
-  if (state.labels_alarm != snapshot.alarm) {
-    state.labels_alarm = snapshot.alarm;
-    state.labels_at_alarm = rows;
-    FALAJ_TRY(save(bound, state));
-  }
-  snapshot.labels_since_alarm = rows - state.labels_at_alarm;
+  snapshot.labels_since_alarm = static_cast<std::int64_t>(FALAJ_TRY(
+      features::rows_since(sql, bound.project(), bound.set.spine_view, snapshot.alarm_at)));
   return {};
 }
 

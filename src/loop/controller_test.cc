@@ -199,6 +199,7 @@ TEST(Controller, waits_for_labels_that_arrived_after_the_alarm) {
   rounds.world.apply("Policy", "loop",
                      R"({"monitor":"drift","retrain":{"job":"fraud_train","labels_min":3}})");
   rounds.raise_alarm();
+  rounds.world.clock.advance(Duration::seconds(1));
   rounds.tick();
   EXPECT_NE(rounds.status().current_action.reason.find("0 of 3 labelled rows"), std::string::npos);
   const auto label = [&](const std::string& ids) {
@@ -207,7 +208,7 @@ TEST(Controller, waits_for_labels_that_arrived_after_the_alarm) {
     ASSERT_TRUE(rounds.world.append("labels", csv).ok());
   };
   label("12");
-  rounds.begin();  // The mark since which labels are counted outlives the process.
+  rounds.begin();  // As after a restart.
   rounds.tick();
   EXPECT_NE(rounds.status().current_action.reason.find("2 of 3 labelled rows"), std::string::npos);
   label("3");

@@ -138,6 +138,7 @@ Value to_value(const Snapshot& snapshot) {
   value["phase"] = phase_name(snapshot.phase);
   value["alarm_open"] = snapshot.alarm_open;
   value["alarm"] = snapshot.alarm;
+  value["alarm_at"] = snapshot.alarm_at.nanos;
   value["labels_since_alarm"] = snapshot.labels_since_alarm;
   value["champion_version"] = snapshot.champion_version;
   value["obstacle"] = snapshot.obstacle;
@@ -189,6 +190,7 @@ Result<Snapshot> snapshot_from_value(const Value& value) {
   snapshot.phase = static_cast<Phase>(phase);
   snapshot.alarm_open = value["alarm_open"].as_bool();
   snapshot.alarm = value.integer("alarm");
+  snapshot.alarm_at = {value.integer("alarm_at")};
   snapshot.labels_since_alarm = value.integer("labels_since_alarm");
   snapshot.champion_version = value.integer("champion_version");
   snapshot.obstacle = value.text("obstacle");

@@ -24,7 +24,7 @@ struct Policy {
   std::string monitor;
   std::string job;
   Duration train_window{};
-  // Retraining waits until so many labelled rows arrived after the alarm was seen: a model cannot
+  // Retraining waits until so many labelled rows arrived after the alarm was raised: a model cannot
   // learn the new world from the old one's labels.
   std::int64_t labels_min = 0;
   Duration gate_window{};  // The newest labelled data, never trained on.
@@ -43,6 +43,7 @@ struct Snapshot {
   Phase phase = Phase::kWatching;
   bool alarm_open = false;
   std::int64_t alarm = 0;
+  Timestamp alarm_at{};
   std::int64_t labels_since_alarm = 0;
   std::int64_t champion_version = 0;
   // Why this policy, as everything it names is declared now, cannot lead to a promotion; "" when it

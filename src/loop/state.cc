@@ -26,8 +26,6 @@ Value to_value(const State& state) {
   Value value;
   value["round"] = state.round;
   value["alarm"] = state.alarm;
-  value["labels_alarm"] = state.labels_alarm;
-  value["labels_at_alarm"] = state.labels_at_alarm;
   value["began_at"] = state.began_at.nanos;
   value["training_set"] = state.training_set;
   value["run"] = state.run;
@@ -66,8 +64,6 @@ Result<State> from_value(const Value& value) {
   }
   state.round = value.integer("round");
   state.alarm = value.integer("alarm");
-  state.labels_alarm = value.integer("labels_alarm");
-  state.labels_at_alarm = value.integer("labels_at_alarm");
   state.began_at = {value.integer("began_at")};
   state.training_set = value.text("training_set");
   state.run = value.text("run");

@@ -117,6 +117,7 @@ class Walk {
   World world_;
   ScratchFolder scratch_;
   Value result_;
+  std::vector<Payment> yesterday_;
   std::int64_t rows_ingested_ = 0;
   std::int64_t rows_quarantined_ = 0;
   std::int64_t predictions_ = 0;
@@ -270,12 +271,15 @@ Status Walk::predict_day(const std::vector<Payment>& payments) {
   return {};
 }
 
-// What a day brings: new activity, a prediction for each payment, and what turned out to be fraud.
+// What a day brings: new activity, what of yesterday turned out to be fraud, and a prediction for
+// each payment.
 Status Walk::send_day(int day) {
-  const std::vector<Payment> payments = world_.day(day);
+  std::vector<Payment> payments = world_.day(day);
   FALAJ_TRY(ingest_batch("customer_activity", activity_batch(payments)));
+  if (!yesterday_.empty()) FALAJ_TRY(ingest_batch("payment_labels", label_batch(yesterday_)));
   FALAJ_TRY(predict_day(payments));
-  return ingest_batch("payment_labels", label_batch(payments));
+  yesterday_ = std::move(payments);
+  return {};
 }
 
 Result<Value::Array> Walk::windows() const {

@@ -16,8 +16,6 @@ struct State {
   Phase phase = Phase::kWatching;
   std::int64_t round = 0;  // Rounds begun so far; names the frozen sets.
   std::int64_t alarm = 0;
-  std::int64_t labels_alarm = 0;     // The alarm since which labels are counted, and how many
-  std::int64_t labels_at_alarm = 0;  // labelled rows there were when it was first seen.
   Timestamp began_at{};
   std::string training_set;         // Manifest id of what is trained on.
   std::string run;                  // "" until the run is recorded.
