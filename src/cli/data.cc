@@ -32,7 +32,9 @@ Result<DataFile> data_file(Connection& connection, const std::string& view, cons
   if (!file.empty()) {
     FALAJ_TRY(check_readable(file));
     if (!format.empty()) return DataFile{file, format};
-    return DataFile{file, FALAJ_TRY(format_by_name(file, "pass --format csv, parquet or arrow"))};
+    const std::string by_name =
+        FALAJ_TRY(format_by_name(file, "pass --format csv, parquet or arrow"));
+    return DataFile{file, by_name};
   }
   const Value declared =
       FALAJ_TRY(connection.get("/api/v1/objects/FeatureView/" + url_encode(view)));
