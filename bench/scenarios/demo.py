@@ -16,4 +16,4 @@ def measure(arena) -> dict:
     seconds = time.perf_counter() - begin
     if not told.get("promoted_version"):
         raise Refused(f"the demo promoted no version: {told}")
-    return {"seconds": seconds, "peak_rss_mb": server.rss_megabytes()}
+    return {"seconds": seconds, "rss_at_end_mb": server.rss_megabytes()}
