@@ -6,13 +6,16 @@
 find_package(GTest REQUIRED)
 find_package(Threads REQUIRED)
 
-# With FALAJ_FUZZ (clang only) every x_fuzz.cc becomes the libFuzzer program x_fuzz, and a test that
-# runs it a fixed number of times from a fixed seed over the corpus in corpus/x beside it.
-option(FALAJ_FUZZ "Build the fuzz targets" OFF)
-set(FALAJ_FUZZ_RUNS 200000 CACHE STRING "Runs of each fuzz target as a test")
+# Every x_fuzz.cc becomes the program x_fuzz and the test fuzz.x, which runs the saved inputs in
+# corpus/x beside it and mutations of them from a fixed seed. With FALAJ_FUZZ (clang, the preset
+# `fuzz`) the program is libFuzzer's, which `./dev fuzz x` runs for as long as one likes.
+option(FALAJ_FUZZ "Build the fuzz targets with libFuzzer" OFF)
+set(FALAJ_FUZZ_RUNS 5000 CACHE STRING "Mutations that each fuzz target tries as a test")
 if(FALAJ_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
+elseif(NOT TARGET falaj_fuzz_driver)
+  add_library(falaj_fuzz_driver OBJECT ${CMAKE_SOURCE_DIR}/tests/fuzz/driver.cc)
 endif()
 
 function(falaj_fuzz_targets module sources)
@@ -23,14 +26,14 @@ function(falaj_fuzz_targets module sources)
     string(REGEX REPLACE "_fuzz$" "" subject ${target})
     add_executable(${target} ${source})
     target_link_libraries(${target} PRIVATE falaj_${module} falaj_warnings)
-    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-    # As seeds, not as a corpus folder: libFuzzer would write its finds there, and the next run would
-    # not be the same run.
-    file(GLOB seeds CONFIGURE_DEPENDS ${folder}/corpus/${subject}/*)
-    list(JOIN seeds "," seeds)
-    add_test(NAME fuzz.${subject} COMMAND ${target} -runs=${FALAJ_FUZZ_RUNS} -seed=1 -timeout=10
-                                          -max_len=4096 -seed_inputs=${seeds})
-    set_tests_properties(fuzz.${subject} PROPERTIES LABELS fuzz TIMEOUT 600)
+    if(FALAJ_FUZZ)
+      target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+      continue()
+    endif()
+    target_link_libraries(${target} PRIVATE falaj_fuzz_driver)
+    add_test(NAME fuzz.${subject} COMMAND ${target} -runs=${FALAJ_FUZZ_RUNS} -seed=1
+                                          ${folder}/corpus/${subject})
+    set_tests_properties(fuzz.${subject} PROPERTIES LABELS fuzz TIMEOUT 300)
   endforeach()
 endfunction()
 
@@ -47,9 +50,7 @@ function(falaj_module name)
   list(TRANSFORM ARG_DEPS PREPEND falaj_)
   target_link_libraries(falaj_${name} PUBLIC ${ARG_DEPS} Threads::Threads
                                       PRIVATE ${ARG_LIBS} falaj_warnings)
-  if(FALAJ_FUZZ)
-    falaj_fuzz_targets(${name} "${all_sources}")
-  endif()
+  falaj_fuzz_targets(${name} "${all_sources}")
   if(tests)
     add_executable(${name}_test ${tests})
     list(TRANSFORM ARG_TEST_DEPS PREPEND falaj_)

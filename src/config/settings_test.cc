@@ -16,7 +16,8 @@ TEST(Settings, every_declaration_is_sound) {
     EXPECT_LT(last, setting.key) << "by key";
     last = setting.key;
     EXPECT_TRUE(setting.help.ends_with('.'));
-    EXPECT_EQ(setting.key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."), std::string::npos);
+    EXPECT_EQ(setting.key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_."),
+              std::string::npos);
     const bool bounded = setting.type == SettingType::kInteger ||
                          setting.type == SettingType::kBytes ||
                          setting.type == SettingType::kDuration;

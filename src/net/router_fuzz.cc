@@ -1,6 +1,6 @@
 // Fuzz target: any bytes as a request target, decoded and routed, and as a request to the parser.
 //
-// Built with clang and -fsanitize=fuzzer,address,undefined; a fault aborts.
+// A fault aborts.
 #include <cstddef>
 #include <cstdint>
 #include <string>
