@@ -7,11 +7,11 @@
 
 #include "base/decode.h"
 #include "base/json.h"
+#include "training/export.h"
 #include "training/lightgbm/library.h"
 #include "training/lightgbm/model_text.h"
 #include "training/lightgbm/params.h"
 #include "training/lightgbm/trainer.h"
-#include "training/onnx/trees.h"
 #include "training/proof.h"
 #include "training/training_data.h"
 
@@ -105,8 +105,7 @@ Result<Value> train_lightgbm(const EngineConfig& config, const std::string& fold
   const TreeModel model = FALAJ_TRY(lightgbm::read_model_text(trained.model_text));
   const std::string onnx_path = folder + "/model.onnx";
   FALAJ_TRY(write_text(folder + "/model.txt", trained.model_text));
-  FALAJ_TRY(
-      write_text(onnx_path, onnx::write_onnx(onnx::to_onnx_trees(model), metadata_of(config))));
+  FALAJ_TRY(write_text(onnx_path, onnx::write_trees(to_onnx_trees(model), metadata_of(config))));
 
   const auto progress = [&](double share) {
     Value line;

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "training/onnx/trees.h"
+#include "onnx/walker.h"
 #include "training/proof_rows.h"
 
 namespace falaj::training {
@@ -36,7 +36,7 @@ Result<std::string> read_bytes(const std::string& path) {
 
 class Comparison {
  public:
-  Comparison(const ProofRequest& request, const onnx::OnnxWalker& walker)
+  Comparison(const ProofRequest& request, const onnx::Walker& walker)
       : request_(request), walker_(walker) {
     proof_.tolerance = tolerance_of(request.model);
   }
@@ -95,7 +95,7 @@ class Comparison {
   }
 
   const ProofRequest& request_;
-  const onnx::OnnxWalker& walker_;
+  const onnx::Walker& walker_;
   Proof proof_;
 };
 
@@ -122,8 +122,8 @@ Value to_value(const Proof& proof) {
 
 Result<Proof> prove_equal(const ProofRequest& request) {
   const std::string bytes = FALAJ_TRY(read_bytes(request.onnx_path));
-  const onnx::OnnxTrees trees = FALAJ_TRY(onnx::read_onnx(bytes));
-  const onnx::OnnxWalker walker = FALAJ_TRY(onnx::OnnxWalker::build(trees));
+  const onnx::Trees trees = FALAJ_TRY(onnx::read_trees(bytes));
+  const onnx::Walker walker = FALAJ_TRY(onnx::Walker::build(trees));
   if (walker.trees() != request.model.trees.size() || trees.features != request.model.features) {
     return Error(ErrorId::kOnnxMismatch, "the exported graph has " +
                                              std::to_string(walker.trees()) + " trees over " +

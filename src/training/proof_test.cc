@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "training/export.h"
 #include "training/lightgbm/model_text.h"
 #include "training/lightgbm/trainer.h"
-#include "training/onnx/trees.h"
 #include "training/testing/samples.h"
 
 namespace falaj::training {
@@ -32,10 +32,10 @@ class ProofTest : public ::testing::Test {
     model_ = *model;
   }
 
-  Result<Proof> prove(const onnx::OnnxTrees& trees,
+  Result<Proof> prove(const onnx::Trees& trees,
                       const OnnxRunner& runner = testing::walking_runner()) {
     const std::string path = folder_.path() + "/model.onnx";
-    testing::write_bytes(path, onnx::write_onnx(trees, {}));
+    testing::write_bytes(path, onnx::write_trees(trees, {}));
     auto booster = FALAJ_TRY(lightgbm::Booster::load(testing::library(), text_));
     const EnginePredictor engine{
         [&](std::span<const float> rows) {
@@ -56,7 +56,7 @@ class ProofTest : public ::testing::Test {
 TEST_F(ProofTest, an_exact_export_has_no_mismatch) {
   for (const LabelKind kind : {LabelKind::kClasses, LabelKind::kAmounts}) {
     train(kind, 11);
-    const auto proof = prove(onnx::to_onnx_trees(model_));
+    const auto proof = prove(to_onnx_trees(model_));
     ASSERT_TRUE(proof.ok()) << proof.error().message;
     EXPECT_EQ(proof->mismatches, 0) << proof->first_mismatch;
     EXPECT_GE(proof->rows, 20'000);
@@ -69,7 +69,7 @@ TEST_F(ProofTest, an_exact_export_has_no_mismatch) {
 
 TEST_F(ProofTest, thresholds_rounded_to_nearest_are_caught) {
   train(LabelKind::kClasses, 12);
-  onnx::OnnxTrees trees = onnx::to_onnx_trees(model_);
+  onnx::Trees trees = to_onnx_trees(model_);
   std::size_t at = 0;
   int raised = 0;
   for (const Tree& tree : model_.trees) {
@@ -90,7 +90,7 @@ TEST_F(ProofTest, thresholds_rounded_to_nearest_are_caught) {
 // LightGBM reads tiny values as zero: a split between zero and the negatives must be moved, too.
 TEST_F(ProofTest, thresholds_merely_rounded_down_are_caught_beside_zero) {
   train(LabelKind::kClasses, 16);
-  onnx::OnnxTrees trees = onnx::to_onnx_trees(model_);
+  onnx::Trees trees = to_onnx_trees(model_);
   int beside_zero = 0;
   for (float& value : trees.values) {
     if (value != std::nextafter(-1e-35f, -1.0f)) continue;
@@ -105,14 +105,14 @@ TEST_F(ProofTest, thresholds_merely_rounded_down_are_caught_beside_zero) {
 // split.
 TEST_F(ProofTest, one_wrong_split_anywhere_is_caught) {
   train(LabelKind::kClasses, 13, 15);
-  const onnx::OnnxTrees good = onnx::to_onnx_trees(model_);
+  const onnx::Trees good = to_onnx_trees(model_);
   for (std::size_t i = 7; i < good.modes.size(); i += 61) {
     if (good.modes[i] == onnx::Mode::kLeaf) continue;
     SCOPED_TRACE(i);
-    onnx::OnnxTrees up = good;
+    onnx::Trees up = good;
     up.values[i] = std::nextafter(up.values[i], std::numeric_limits<float>::infinity());
     EXPECT_GT(prove(up)->mismatches, 0);
-    onnx::OnnxTrees missing = good;
+    onnx::Trees missing = good;
     missing.missing_value_tracks_true[i] ^= 1;
     EXPECT_GT(prove(missing)->mismatches, 0);
   }
@@ -121,7 +121,7 @@ TEST_F(ProofTest, one_wrong_split_anywhere_is_caught) {
 TEST_F(ProofTest, a_runtime_that_computes_something_else_is_caught) {
   train(LabelKind::kClasses, 14, 10);
   const OnnxRunner exact = testing::walking_runner();
-  const auto off = prove(onnx::to_onnx_trees(model_),
+  const auto off = prove(to_onnx_trees(model_),
                          [&](const std::string& path, std::span<const float> rows,
                              std::size_t columns) -> Result<std::vector<float>> {
                            auto scores = FALAJ_TRY(exact(path, rows, columns));
@@ -130,7 +130,7 @@ TEST_F(ProofTest, a_runtime_that_computes_something_else_is_caught) {
                          });
   ASSERT_TRUE(off.ok());
   EXPECT_GT(off->mismatches, 0);
-  const auto nan = prove(onnx::to_onnx_trees(model_),
+  const auto nan = prove(to_onnx_trees(model_),
                          [&](const std::string& path, std::span<const float> rows,
                              std::size_t columns) -> Result<std::vector<float>> {
                            auto scores = FALAJ_TRY(exact(path, rows, columns));
@@ -144,7 +144,7 @@ TEST_F(ProofTest, a_graph_with_a_tree_less_is_refused) {
   train(LabelKind::kClasses, 15, 5);
   TreeModel shorter = model_;
   shorter.trees.pop_back();
-  const auto proof = prove(onnx::to_onnx_trees(shorter));
+  const auto proof = prove(to_onnx_trees(shorter));
   ASSERT_FALSE(proof.ok());
   EXPECT_EQ(proof.error().id, ErrorId::kOnnxMismatch);
 }

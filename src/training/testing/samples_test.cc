@@ -5,7 +5,7 @@
 #include <iterator>
 #include <random>
 
-#include "training/onnx/trees.h"
+#include "onnx/walker.h"
 
 namespace falaj::training::testing {
 
@@ -83,8 +83,8 @@ lightgbm::Library library() {
 OnnxRunner walking_runner() {
   return [](const std::string& path, std::span<const float> matrix,
             std::size_t columns) -> Result<std::vector<float>> {
-    const auto trees = FALAJ_TRY(onnx::read_onnx(read_bytes(path)));
-    const auto walker = FALAJ_TRY(onnx::OnnxWalker::build(trees));
+    const auto trees = FALAJ_TRY(onnx::read_trees(read_bytes(path)));
+    const auto walker = FALAJ_TRY(onnx::Walker::build(trees));
     std::vector<float> scores;
     for (std::size_t at = 0; at < matrix.size(); at += columns) {
       scores.push_back(walker.score(matrix.subspan(at, columns)));

@@ -10,9 +10,9 @@
 #include "serving/runtime.h"
 #include "table/io.h"
 #include "training/engine.h"
+#include "training/export.h"
 #include "training/lightgbm/model_text.h"
 #include "training/lightgbm/trainer.h"
-#include "training/onnx/trees.h"
 #include "training/proof.h"
 #include "training/testing/samples.h"
 
@@ -60,9 +60,9 @@ class OnnxExport : public ::testing::Test {
     model_ = std::move(*model);
   }
 
-  Result<Proof> prove(const onnx::OnnxTrees& trees) {
+  Result<Proof> prove(const onnx::Trees& trees) {
     const std::string path = folder_.path() + "/model.onnx";
-    testing::write_bytes(path, onnx::write_onnx(trees, {}));
+    testing::write_bytes(path, onnx::write_trees(trees, {}));
     auto booster = FALAJ_TRY(lightgbm::Booster::load(testing::library(), text_));
     booster.set_threads(2);
     const EnginePredictor engine{
@@ -77,7 +77,7 @@ class OnnxExport : public ::testing::Test {
   }
 
   void expect_equal() {
-    const auto proof = prove(onnx::to_onnx_trees(model_));
+    const auto proof = prove(to_onnx_trees(model_));
     ASSERT_TRUE(proof.ok()) << proof.error().message;
     EXPECT_EQ(proof->mismatches, 0) << proof->first_mismatch;
     EXPECT_GE(proof->rows, 100'000);
@@ -150,7 +150,7 @@ TEST_F(OnnxExport, a_constant_model_runs) {
 
 TEST_F(OnnxExport, thresholds_rounded_to_nearest_are_caught) {
   train(LabelKind::kClasses, 35);
-  onnx::OnnxTrees trees = onnx::to_onnx_trees(model_);
+  onnx::Trees trees = to_onnx_trees(model_);
   std::size_t at = 0;
   for (const Tree& tree : model_.trees) {
     for (const TreeNode& node : tree.nodes) trees.values[at++] = static_cast<float>(node.threshold);
@@ -164,7 +164,7 @@ TEST_F(OnnxExport, thresholds_rounded_to_nearest_are_caught) {
 TEST_F(OnnxExport, outputs_are_the_declared_tensors) {
   train(LabelKind::kClasses, 36);
   const std::string path = folder_.path() + "/model.onnx";
-  testing::write_bytes(path, onnx::write_onnx(onnx::to_onnx_trees(model_), {}));
+  testing::write_bytes(path, onnx::write_trees(to_onnx_trees(model_), {}));
   auto session = runtime().load(path);
   ASSERT_TRUE(session.ok()) << session.error().message;
   const registry::Signature& signature = (*session)->signature();

@@ -1,9 +1,9 @@
-#include "training/onnx/wire.h"
+#include "onnx/wire.h"
 
 #include <bit>
 #include <cstring>
 
-namespace falaj::training::onnx {
+namespace falaj::onnx {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
@@ -143,4 +143,4 @@ Status append_numbers(const WireField& field, std::vector<float>& out) {
   return {};
 }
 
-}  // namespace falaj::training::onnx
+}  // namespace falaj::onnx

@@ -1,4 +1,4 @@
-// training/onnx/wire.h — protobuf's wire format, as little of it as an ONNX file needs.
+// onnx/wire.h — protobuf's wire format, as little of it as an ONNX file needs.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace falaj::training::onnx {
+namespace falaj::onnx {
 
 // Builds one message. A message inside another is built first and added as bytes.
 class WireWriter {
@@ -53,4 +53,4 @@ class WireReader {
 Status append_integers(const WireField& field, std::vector<std::int64_t>& out);
 Status append_numbers(const WireField& field, std::vector<float>& out);
 
-}  // namespace falaj::training::onnx
+}  // namespace falaj::onnx
