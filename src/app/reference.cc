@@ -16,17 +16,17 @@ namespace {
 std::string routes_page(const net::Router& router) {
   std::string page =
       "# Routes\n\nGenerated from the declarations in `src/api`. Each demands one permission "
-      "(`permissions.md`); `GET /openapi.json`\nserves the same list.\n";
+      "(`permissions.md`) on what stands under *on*; `GET /openapi.json`\nserves the same list.\n";
   std::map<std::string, std::string> dialects;
   for (const auto& route : router.routes()) {
     if (route->path.starts_with("/assets/")) continue;  // Named by their hash: others each build.
     dialects[route->dialect] += "| `" + std::string(net::method_name(route->method)) + "` | `" +
                                 route->path + "` | `" + route->permission.action() + "` | " +
-                                route->summary + " |\n";
+                                route->target.text() + " | " + route->summary + " |\n";
   }
   for (const auto& [dialect, rows] : dialects) {
-    page +=
-        "\n## " + dialect + "\n\n| method | path | permission | what |\n|---|---|---|---|\n" + rows;
+    page += "\n## " + dialect +
+            "\n\n| method | path | permission | on | what |\n|---|---|---|---|---|\n" + rows;
   }
   return page;
 }

@@ -25,7 +25,7 @@ Status gate(const net::Route& route, net::Request& request) {
 
 void add_openapi(Http& http) {
   http.router->add(net::Route(
-      net::Method::kGet, "/openapi.json", net::Permission::anyone(),
+      net::Method::kGet, "/openapi.json", net::Permission::anyone(), net::Target::nothing(),
       "This API as an OpenAPI 3.1 document.", [router = http.router.get()](const net::Request&) {
         return net::Response::json(to_json(api::openapi_document(*router, version_text())));
       }));

@@ -24,6 +24,13 @@ std::string_view find_header(const Headers& headers, std::string_view name);
 enum class Method : std::uint8_t { kGet, kHead, kPost, kPut, kPatch, kDelete, kOptions };
 std::string_view method_name(Method method);
 
+// What the gate found out about who asks. Its real type is security's business; see
+// api/caller.h.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+};
+
 struct Request {
   Method method = Method::kGet;
   std::string path;   // Decoded, without the query.
@@ -33,10 +40,11 @@ struct Request {
   // When the route asked for it, the body went to this file instead (large uploads).
   std::string body_file;
   std::map<std::string, std::string, std::less<>> params;  // From the route's {placeholders}.
-  std::string request_id;   // X-Request-Id, taken over if well-formed, else made.
-  std::string traceparent;  // W3C; made if absent.
-  std::string peer;         // Address of the client.
-  std::string principal;    // Who asks, e.g. "user:dev"; set by the gate.
+  std::string request_id;                // X-Request-Id, taken over if well-formed, else made.
+  std::string traceparent;               // W3C; made if absent.
+  std::string peer;                      // Address of the client.
+  std::string principal;                 // Who asks, e.g. "user:dev"; set by the gate.
+  std::shared_ptr<const Caller> caller;  // Set by the gate as well; null before it ran.
   Timestamp deadline = Timestamp::max();
 
   // A query parameter, percent-decoded; nullopt when absent.

@@ -55,8 +55,8 @@ bool has_dot_segment(std::string_view path) {
 
 }  // namespace
 
-Result<Target> parse_target(std::string_view target) {
-  Target result;
+Result<RequestTarget> parse_target(std::string_view target) {
+  RequestTarget result;
   if (!target.empty() && target.front() != '/') {
     const std::size_t scheme = target.find("://");
     const std::string_view name = target.substr(0, scheme);

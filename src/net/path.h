@@ -11,7 +11,7 @@
 
 namespace falaj::net {
 
-struct Target {
+struct RequestTarget {         // RFC 9112: what stands behind the method.
   std::string path;            // Decoded; begins with '/'.
   std::string_view query;      // Raw, without '?'; points into the target.
   std::string_view authority;  // Of "http://host:port/path"; "" for the usual form.
@@ -22,7 +22,7 @@ struct Target {
 // Refused with kInvalidArgument, naming the reason: broken percent encoding, %00 and other control
 // characters, an encoded slash or backslash (it would split or join segments behind the router's
 // back), `.` and `..` segments however written, bytes that are not UTF-8, a fragment.
-Result<Target> parse_target(std::string_view target);
+Result<RequestTarget> parse_target(std::string_view target);
 
 // Percent-decodes with '+' as a blank. nullopt for broken encoding or a NUL.
 std::optional<std::string> decode_query_text(std::string_view text);

@@ -6,7 +6,7 @@ namespace falaj::net {
 namespace {
 
 TEST(ParseTarget, splits_and_decodes) {
-  const Target target = parse_target("/a%20b/%C3%A9?x=%20&y=1?2").value();
+  const RequestTarget target = parse_target("/a%20b/%C3%A9?x=%20&y=1?2").value();
   EXPECT_EQ(target.path, "/a b/é");
   EXPECT_EQ(target.query, "x=%20&y=1?2");
   EXPECT_EQ(target.authority, "");
@@ -17,7 +17,7 @@ TEST(ParseTarget, splits_and_decodes) {
 }
 
 TEST(ParseTarget, reads_the_absolute_form) {
-  const Target target = parse_target("HTTP://evil.example:80/a?b").value();
+  const RequestTarget target = parse_target("HTTP://evil.example:80/a?b").value();
   EXPECT_EQ(target.authority, "evil.example:80");
   EXPECT_EQ(target.path, "/a");
   EXPECT_EQ(target.query, "b");
@@ -26,7 +26,7 @@ TEST(ParseTarget, reads_the_absolute_form) {
 class RefusedTarget : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RefusedTarget, is_an_invalid_argument) {
-  const Result<Target> target = parse_target(GetParam());
+  const Result<RequestTarget> target = parse_target(GetParam());
   ASSERT_FALSE(target.ok()) << target.value().path;
   EXPECT_EQ(target.error().code, Code::kInvalidArgument);
 }

@@ -33,6 +33,9 @@ bool is_permission(std::string_view action) {
   });
 }
 
+// What anyone may ask has no target, and only that.
+bool is_public(const Route& route) { return route.permission.action().starts_with("public."); }
+
 struct Leaf {
   std::array<const Route*, kMethodCount> routes{};
   std::array<std::vector<std::string>, kMethodCount> names;  // Of the placeholders.
@@ -167,6 +170,32 @@ std::string allow_header(unsigned allowed) {
 
 }  // namespace
 
+std::string Target::text() const {
+  const std::string kind = kind_.empty() ? "{" + kind_parameter_ + "}" : kind_;
+  const std::string name = parameter_.empty() ? "" : " {" + parameter_ + "}";
+  switch (scope_) {
+    case Scope::kNothing:
+      return "nothing";
+    case Scope::kPlatform:
+      return kind + name + " of the platform";
+    case Scope::kEither:
+      return kind + " of ?project=, or of the platform";
+    case Scope::kAcross:
+      return kind + " of every project, as visible";
+    case Scope::kProject:
+      return kind + " of ?project=";
+    case Scope::kObject:
+      return kind + name + " of ?project=";
+    case Scope::kQualified:
+      return kind + name + " as project.name";
+    case Scope::kRecord:
+      return kind + name;
+    case Scope::kBody:
+      return "each object of the body";
+  }
+  return "nothing";
+}
+
 Router::Router() : tree_(std::make_unique<Tree>()) {}
 Router::~Router() = default;
 
@@ -177,6 +206,10 @@ void Router::add(Route route) {
   std::vector<std::string> names;
   Leaf& leaf = tree_->leaf_of(route.path, names);
   const auto slot = static_cast<std::size_t>(route.method);
+  for (const std::string* named : {&route.target.parameter(), &route.target.kind_parameter()}) {
+    FALAJ_CHECK(named->empty() || std::find(names.begin(), names.end(), *named) != names.end());
+  }
+  FALAJ_CHECK(is_public(route) == (route.target.scope() == Target::Scope::kNothing));
   FALAJ_CHECK(leaf.routes[slot] == nullptr);  // Two routes with one method and one path.
   routes_.push_back(std::make_unique<Route>(std::move(route)));
   leaf.routes[slot] = routes_.back().get();

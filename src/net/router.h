@@ -1,7 +1,7 @@
 // net/router.h — routes are declared, with what they do and what they demand.
 //
-// A Route cannot be made without a permission: the type has no default for it. The server builds
-// /openapi.json and docs/reference/routes.md from the same declarations.
+// A Route cannot be made without a permission and a target: neither type has a default. The server
+// builds /openapi.json and docs/reference/routes.md from the same declarations.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,65 @@ class Permission {
   std::string action_;
 };
 
+// What the action is done to, and where the request says so, so that the gate can ask for exactly
+// that before the handler runs. A kind is one of the product's nouns ("FeatureView", "Run").
+class Target {
+ public:
+  enum class Scope : std::uint8_t {
+    kNothing,    // Nobody's data.
+    kPlatform,   // What stands above projects, or belongs to all of them.
+    kEither,     // The project of ?project=; without it, the platform.
+    kAcross,     // Of every project: the handler shows what the caller may see, and no more.
+    kProject,    // Things of the project of ?project=, or of "default".
+    kObject,     // One of them, by its name.
+    kQualified,  // One of them, by "project.name".
+    kRecord,     // One, by an id that no other project shares; its own record says whose it is.
+    kBody,       // What the body names: the handler asks for each.
+  };
+
+  // For what anyone may ask: health, version, the console's files.
+  static Target nothing() { return {Scope::kNothing, "", ""}; }
+  static Target platform(std::string_view kind, std::string_view parameter = "") {
+    return {Scope::kPlatform, kind, parameter};
+  }
+  static Target platform_or_project(std::string_view kind) { return {Scope::kEither, kind, ""}; }
+  static Target across_projects(std::string_view kind) { return {Scope::kAcross, kind, ""}; }
+  static Target in_project(std::string_view kind) { return {Scope::kProject, kind, ""}; }
+  // `parameter` is the path's placeholder that names it.
+  static Target object(std::string_view kind, std::string_view parameter) {
+    return {Scope::kObject, kind, parameter};
+  }
+  // The kind stands in the path too: `kind_parameter` is its placeholder.
+  static Target declared(std::string_view kind_parameter, std::string_view parameter) {
+    Target target(Scope::kObject, "", parameter);
+    target.kind_parameter_ = kind_parameter;
+    return target;
+  }
+  static Target qualified(std::string_view kind, std::string_view parameter) {
+    return {Scope::kQualified, kind, parameter};
+  }
+  static Target record(std::string_view kind, std::string_view parameter) {
+    return {Scope::kRecord, kind, parameter};
+  }
+  static Target body() { return {Scope::kBody, "", ""}; }
+
+  Scope scope() const { return scope_; }
+  const std::string& kind() const { return kind_; }  // "": see kind_parameter(), or none.
+  const std::string& parameter() const { return parameter_; }
+  const std::string& kind_parameter() const { return kind_parameter_; }
+  // For the reference: "Run {id}", "FeatureView {name} of ?project=".
+  std::string text() const;
+
+ private:
+  Target(Scope scope, std::string_view kind, std::string_view parameter)
+      : scope_(scope), kind_(kind), parameter_(parameter) {}
+
+  Scope scope_;
+  std::string kind_;
+  std::string parameter_;
+  std::string kind_parameter_;
+};
+
 // Where a handler runs. kLoop: on the event-loop thread, for calls that never block (microseconds).
 // kPool: on the bounded pool; past its limit the server answers 503 by itself.
 enum class RunsOn : std::uint8_t { kLoop, kPool };
@@ -41,10 +100,12 @@ using Handler = std::function<void(const Request& request, Reply reply)>;
 using SyncHandler = std::function<Response(const Request& request)>;
 
 struct Route {
-  Route(Method m, std::string_view p, Permission perm, std::string_view text, SyncHandler h)
+  Route(Method m, std::string_view p, Permission perm, Target on, std::string_view text,
+        SyncHandler h)
       : method(m),
         path(p),
         permission(std::move(perm)),
+        target(std::move(on)),
         summary(text),
         sync_handler(std::move(h)) {}
 
@@ -53,6 +114,7 @@ struct Route {
   // A last segment {x...} matches the rest of the path, slashes included.
   std::string path;
   Permission permission;
+  Target target;
   std::string summary;  // One sentence, for the reference.
   SyncHandler sync_handler;
   Handler handler;  // Used instead when set.
@@ -62,9 +124,10 @@ struct Route {
   std::string dialect = "native";  // "native", "inference", "console", "operations": error bodies.
 };
 
-// Runs before the handler with the route's permission: returns the error to answer with, or ok and
-// may add to the request's context headers. Set by app from security. Runs where the handler runs;
-// a body that is large (over 64 KiB, chunked, to a file) is not read before the gate has agreed.
+// Runs before the handler with the route's permission and target: returns the error to answer with,
+// or ok and may add to the request's context headers. Set by app from security. Runs where the
+// handler runs; a body that is large (over 64 KiB, chunked, to a file) is not read before the gate
+// has agreed.
 using Gate = std::function<Status(const Route& route, Request& request)>;
 
 struct Match {
@@ -77,7 +140,8 @@ class Router {
  public:
   Router();
   ~Router();
-  // Stops the process when two routes overlap or a permission is malformed: a programming error.
+  // Stops the process when two routes overlap, a permission is malformed, or a target names a
+  // placeholder that the path does not have: a programming error.
   void add(Route route);
   // Fills request.params. A literal segment wins over a placeholder, a longer suffix over a shorter
   // one, any segment over {x...}. HEAD is answered by GET's route. Thread-safe once every route is

@@ -22,7 +22,8 @@ const Router& sample_router() {
     for (const char* path : {"/", "/v2", "/v2/models/{m}", "/v2/models/{m}/versions/{v}/infer",
                              "/api/v1/deployments/{name}", "/api/v1/deployments/{name}:predict",
                              "/assets/{file...}", "/a/b/c", "/a/{x}/d", "/{any}/{thing}"}) {
-      made->add(Route(Method::kGet, path, Permission::anyone(), "Sample.", nothing));
+      made->add(
+          Route(Method::kGet, path, Permission::anyone(), Target::nothing(), "Sample.", nothing));
     }
     return made;
   }();

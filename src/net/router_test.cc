@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 namespace falaj::net {
 namespace {
 
@@ -10,7 +12,8 @@ SyncHandler nothing() {
 }
 
 void add(Router& router, Method method, std::string_view path) {
-  router.add(Route(method, path, Permission("objects.read"), "A test's route.", nothing()));
+  router.add(Route(method, path, Permission("objects.read"), Target::in_project("Run"),
+                   "A test's route.", nothing()));
 }
 
 Request asking(Method method, std::string path) {
@@ -113,11 +116,34 @@ TEST(RouterDeathTest, refuses_wrong_declarations) {
   EXPECT_DEATH(add(router, Method::kGet, "/{x}/{x}"), "");  // One name twice.
   EXPECT_DEATH(add(router, Method::kGet, "/{rest...}/a"), "");
   EXPECT_DEATH(add(router, Method::kGet, "/a{x}"), "");
-  EXPECT_DEATH(
-      router.add(Route(Method::kGet, "/b", Permission("Objects"), "Malformed.", nothing())), "");
-  EXPECT_DEATH(router.add(Route(Method::kGet, "/b", Permission("a.b.c"), "Malformed.", nothing())),
+  const auto add_on = [&](std::string_view action, Target target) {
+    router.add(
+        Route(Method::kGet, "/b/{x}", Permission(action), std::move(target), "Wrong.", nothing()));
+  };
+  EXPECT_DEATH(add_on("Objects", Target::in_project("Run")), "");
+  EXPECT_DEATH(add_on("a.b.c", Target::in_project("Run")), "");
+  EXPECT_DEATH(add_on("a.b", Target::record("Run", "id")), "");        // No such placeholder.
+  EXPECT_DEATH(add_on("a.b", Target::declared("kind", "x")), "");      // No such placeholder.
+  EXPECT_DEATH(add_on("a.b", Target::nothing()), "");                  // Only for public routes.
+  EXPECT_DEATH(add_on("public.read", Target::in_project("Run")), "");  // Has nothing to show.
+  add_on("a.b", Target::record("Run", "x"));
+  EXPECT_DEATH(router.add(Route(Method::kGet, "/c", Permission("a.b"), Target::in_project("Run"),
+                                "None.", nullptr)),
                "");
-  EXPECT_DEATH(router.add(Route(Method::kGet, "/b", Permission("a.b"), "None.", nullptr)), "");
+}
+
+TEST(Router, a_route_needs_both_a_permission_and_a_target) {
+  using Text = std::string_view;
+  static_assert(!std::is_default_constructible_v<Permission>);
+  static_assert(!std::is_default_constructible_v<Target>);
+  static_assert(
+      std::is_constructible_v<Route, Method, Text, Permission, Target, Text, SyncHandler>);
+  static_assert(!std::is_constructible_v<Route, Method, Text, Permission, Text, SyncHandler>);
+  static_assert(!std::is_constructible_v<Route, Method, Text, Target, Text, SyncHandler>);
+  static_assert(!std::is_constructible_v<Route, Method, Text, Text, SyncHandler>);
+  EXPECT_EQ(Target::object("FeatureView", "name").text(), "FeatureView {name} of ?project=");
+  EXPECT_EQ(Target::declared("kind", "name").text(), "{kind} {name} of ?project=");
+  EXPECT_EQ(Target::record("Run", "id").text(), "Run {id}");
 }
 
 }  // namespace

@@ -14,11 +14,14 @@ int main() {
   Router router;
   const std::string body = R"({"outputs":[{"name":"score","datatype":"FP64","data":[0.125]}]})";
   const SyncHandler fixed = [&](const Request&) { return Response::json(body); };
-  Route on_loop(Method::kGet, "/loop", Permission::anyone(), "Fixed, on the loop.", fixed);
+  Route on_loop(Method::kGet, "/loop", Permission::anyone(), Target::nothing(),
+                "Fixed, on the loop.", fixed);
   on_loop.runs_on = RunsOn::kLoop;
   router.add(std::move(on_loop));
-  router.add(Route(Method::kGet, "/pool", Permission::anyone(), "Fixed, on the pool.", fixed));
-  Route echo(Method::kPost, "/echo/{name}:predict", Permission::anyone(), "Echo, on the loop.",
+  router.add(Route(Method::kGet, "/pool", Permission::anyone(), Target::nothing(),
+                   "Fixed, on the pool.", fixed));
+  Route echo(Method::kPost, "/echo/{name}:predict", Permission::anyone(), Target::nothing(),
+             "Echo, on the loop.",
              [](const Request& request) { return Response::json(request.body); });
   echo.runs_on = RunsOn::kLoop;
   router.add(std::move(echo));

@@ -19,13 +19,15 @@ bool is_public(std::string_view action) { return action.starts_with("public."); 
 const std::vector<ActionInfo>& actions() {
   static const std::vector<ActionInfo> kActions{
       {"public.read", "Health, version and other answers that hold nobody's data"},
+      {"account.use", "What every known caller may do: ask who they are and what they may do"},
       {"objects.read", "Read declared objects and their history"},
       {"objects.write", "Apply and delete declared objects"},
       {"data.ingest", "Add rows to a source or feature view"},
       {"features.read", "Read features online and freeze training sets"},
       {"training.run", "Start training jobs"},
       {"models.read", "Read runs, models, versions and aliases"},
-      {"models.write", "Register versions and move aliases"},
+      {"models.write", "Register model versions"},
+      {"models.promote", "Move aliases: decide which version serves"},
       {"serving.predict", "Ask a deployment or model for predictions"},
       {"monitoring.read", "Read profiles, drift and alarms"},
       {"loop.run", "Start a round of the retraining loop"},

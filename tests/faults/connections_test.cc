@@ -35,7 +35,7 @@ std::size_t connections_possible() {
 // both ends of every connection would not fit into one process's limit.
 [[noreturn]] void serve(std::size_t connections_max, int port_to, int until_closed) {
   Router router;
-  Route route(Method::kGet, "/hello", Permission::anyone(), "Says hello.",
+  Route route(Method::kGet, "/hello", Permission::anyone(), Target::nothing(), "Says hello.",
               [](const Request&) { return Response::text("hello"); });
   route.runs_on = RunsOn::kLoop;
   router.add(std::move(route));

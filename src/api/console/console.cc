@@ -91,8 +91,8 @@ net::Response serve(const Asset& file, const net::Request& request) {
 }
 
 net::Route route_to(std::string_view path, const Asset& file, std::string_view summary) {
-  net::Route route(net::Method::kGet, path, net::Permission::anyone(), summary,
-                   [&file](const net::Request& request) { return serve(file, request); });
+  net::Route route(net::Method::kGet, path, net::Permission::anyone(), net::Target::nothing(),
+                   summary, [&file](const net::Request& request) { return serve(file, request); });
   route.runs_on = net::RunsOn::kLoop;
   route.dialect = "console";
   return route;

@@ -5,6 +5,7 @@
 
 #include "api/inference/infer_codec.h"
 #include "api/inference/model_documents.h"
+#include "api/native/exchange.h"
 #include "base/json.h"
 
 namespace falaj::api {
@@ -90,9 +91,12 @@ Result<Response> infer(const serving::Deployments& deployments, const Request& r
 
 using Answer = std::function<Result<Response>(const Request&)>;
 
-net::Route route(Method method, std::string_view path, net::Permission permission,
-                 std::string_view summary, Answer answer) {
-  net::Route made(method, path, std::move(permission), summary,
+// What anyone may ask.
+const Demand kAnyone{"public.read", net::Target::nothing()};
+
+net::Route route(Method method, std::string_view path, Demand demand, std::string_view summary,
+                 Answer answer) {
+  net::Route made(method, path, net::Permission(demand.action), std::move(demand.target), summary,
                   [answer = std::move(answer)](const Request& request) {
                     Result<Response> response = answer(request);
                     return response.ok() ? std::move(response).value()
@@ -130,27 +134,28 @@ Result<Response> server_ready(const serving::Deployments& deployments) {
 void add_server_routes(const serving::Deployments& deployments, const std::string& version,
                        std::vector<net::Route>& routes) {
   routes.push_back(route(
-      Method::kGet, "/v2", net::Permission::anyone(), "Server name, version and extensions.",
+      Method::kGet, "/v2", kAnyone, "Server name, version and extensions.",
       [version](const Request&) -> Result<Response> { return as_json(server_document(version)); }));
-  routes.push_back(route(Method::kGet, "/v2/health/live", net::Permission::anyone(),
-                         "Whether the server runs.", [](const Request&) -> Result<Response> {
+  routes.push_back(route(Method::kGet, "/v2/health/live", kAnyone, "Whether the server runs.",
+                         [](const Request&) -> Result<Response> {
                            Value value;
                            value["live"] = true;
                            return as_json(value);
                          }));
-  routes.push_back(route(Method::kGet, "/v2/health/ready", net::Permission::anyone(),
+  routes.push_back(route(Method::kGet, "/v2/health/ready", kAnyone,
                          "Whether every deployment that has a version can answer.",
                          [&deployments](const Request&) { return server_ready(deployments); }));
-  routes.push_back(route(Method::kPost, "/v2/repository/index", net::Permission("models.read"),
+  routes.push_back(route(Method::kPost, "/v2/repository/index",
+                         {"models.read", net::Target::across_projects("Deployment")},
                          "Every model and its state.",
                          [&deployments](const Request&) -> Result<Response> {
                            return as_json(index_document(deployments.status()));
                          }));
-  routes.push_back(route(Method::kGet, "/v2/models/stats", net::Permission("models.read"),
-                         "Counts and times of every model.",
-                         [&deployments](const Request&) -> Result<Response> {
-                           return as_json(statistics_document(deployments.status()));
-                         }));
+  routes.push_back(route(
+      Method::kGet, "/v2/models/stats", {"models.read", net::Target::across_projects("Deployment")},
+      "Counts and times of every model.", [&deployments](const Request&) -> Result<Response> {
+        return as_json(statistics_document(deployments.status()));
+      }));
 }
 
 Result<Response> model_statistics(const serving::Deployments& deployments, const Request& request) {
@@ -177,7 +182,7 @@ Result<Response> model_ready(const serving::Deployments& deployments, const Requ
 // Under "/v2/models/{model}" and under "/v2/models/{model}/versions/{version}" alike.
 void add_model_routes(const serving::Deployments& deployments, const std::string& base,
                       std::vector<net::Route>& routes) {
-  const net::Permission read("models.read");
+  const Demand read{"models.read", net::Target::qualified("Deployment", "model")};
   routes.push_back(route(Method::kGet, base, read, "Names, types and shapes of a model's tensors.",
                          [&deployments](const Request& request) -> Result<Response> {
                            const LivePtr live = FALAJ_TRY(live_model(deployments, request));
@@ -197,7 +202,8 @@ void add_model_routes(const serving::Deployments& deployments, const std::string
       Method::kGet, base + "/stats", read, "Counts and times of a model.",
       [&deployments](const Request& request) { return model_statistics(deployments, request); }));
   net::Route infer_route =
-      route(Method::kPost, base + "/infer", net::Permission("serving.predict"),
+      route(Method::kPost, base + "/infer",
+            {"serving.predict", net::Target::qualified("Deployment", "model")},
             "Tensors in, tensors out: JSON, or JSON followed by binary tensors.",
             [&deployments](const Request& request) { return infer(deployments, request); });
   // A request may bring megabytes of rows: never on the event loop.

@@ -50,24 +50,26 @@ Result<Value> replay(Services& services, const net::Request& request) {
 std::vector<net::Route> audit_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
-  routes.push_back(
-      value_route(Method::kGet, "/api/v1/audit", "audit.read",
-                  "Audit entries by ?after=, ?action= (a prefix ends in a dot), ?object=, ?limit=.",
-                  [&](const net::Request& request) { return entries(services, request); }));
-  routes.push_back(value_route(Method::kGet, "/api/v1/audit/{sequence}", "audit.read", "One entry.",
-                               [&](const net::Request& request) -> Result<Value> {
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/audit", {"audit.read", net::Target::platform_or_project("AuditEntry")},
+      "Audit entries by ?after=, ?action= (a prefix ends in a dot), ?object=, ?limit=.",
+      [&](const net::Request& request) { return entries(services, request); }));
+  routes.push_back(value_route(Method::kGet, "/api/v1/audit/{sequence}",
+                               {"audit.read", net::Target::record("AuditEntry", "sequence")},
+                               "One entry.", [&](const net::Request& request) -> Result<Value> {
                                  return to_value(FALAJ_TRY(entry_of(services, request)));
                                }));
-  routes.push_back(value_route(Method::kPost, "/api/v1/audit:verify", "audit.verify",
-                               "Recomputes the whole hash chain.",
-                               [&](const net::Request&) -> Result<Value> {
-                                 Value reply;
-                                 reply["head"] = head_value(FALAJ_TRY(services.audit.verify()));
-                                 reply["ok"] = true;
-                                 return reply;
-                               }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/audit:verify", {"audit.verify", net::Target::platform("AuditEntry")},
+      "Recomputes the whole hash chain.", [&](const net::Request&) -> Result<Value> {
+        Value reply;
+        reply["head"] = head_value(FALAJ_TRY(services.audit.verify()));
+        reply["ok"] = true;
+        return reply;
+      }));
   routes.push_back(
-      value_route(Method::kPost, "/api/v1/audit/{sequence}:replay", "audit.verify",
+      value_route(Method::kPost, "/api/v1/audit/{sequence}:replay",
+                  {"audit.verify", net::Target::record("AuditEntry", "sequence")},
                   "Recomputes a loop decision from its recorded inputs.",
                   [&](const net::Request& request) { return replay(services, request); }));
   return routes;

@@ -26,7 +26,7 @@ Result<std::string> predict(Services& services, const net::Request& request) {
 
 net::Route predict_route(Services& services) {
   net::Route route(net::Method::kPost, "/api/v1/deployments/{name}:predict",
-                   net::Permission("serving.predict"),
+                   net::Permission("serving.predict"), net::Target::object("Deployment", "name"),
                    "Entity ids in, predictions out; features are read in the same process. "
                    "?explain=true adds the feature values and their statuses.",
                    [&services](const net::Request& request) {
@@ -44,7 +44,8 @@ net::Route predict_route(Services& services) {
 std::vector<net::Route> deployment_routes(Services& services) {
   std::vector<net::Route> routes;
   routes.push_back(predict_route(services));
-  routes.push_back(value_route(net::Method::kGet, "/api/v1/deployments", "models.read",
+  routes.push_back(value_route(net::Method::kGet, "/api/v1/deployments",
+                               {"models.read", net::Target::in_project("Deployment")},
                                "State, version and latency of every deployment.",
                                [&](const net::Request& request) -> Result<Value> {
                                  const std::string project = project_of(request).str();

@@ -59,9 +59,9 @@ net::Response answer(const net::Request& request, const Result<Value>& result, i
   return net::Response::json(to_json(result.value()), status);
 }
 
-net::Route value_route(net::Method method, std::string_view path, std::string_view action,
+net::Route value_route(net::Method method, std::string_view path, Demand demand,
                        std::string_view summary, ValueHandler handler, int status) {
-  return net::Route(method, path, net::Permission(action), summary,
+  return net::Route(method, path, net::Permission(demand.action), std::move(demand.target), summary,
                     [handler = std::move(handler), status](const net::Request& request) {
                       return answer(request, handler(request), status);
                     });

@@ -30,8 +30,13 @@ Result<std::int64_t> query_integer(const net::Request& request, std::string_view
 net::Response answer(const net::Request& request, const Result<Value>& result, int status = 200);
 
 // A handler from a function that returns a value: the usual shape of a native route.
+// What it demands: of the caller the action, on the target.
+struct Demand {
+  std::string_view action;
+  net::Target target;
+};
 using ValueHandler = std::function<Result<Value>(const net::Request&)>;
-net::Route value_route(net::Method method, std::string_view path, std::string_view action,
+net::Route value_route(net::Method method, std::string_view path, Demand demand,
                        std::string_view summary, ValueHandler handler, int status = 200);
 
 // {"name": [to_value(item), …]}

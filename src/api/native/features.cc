@@ -81,7 +81,8 @@ Result<Value> view_list(Services& services, const net::Request& request) {
 
 net::Route ingest_route(Services& services) {
   net::Route route = value_route(
-      net::Method::kPost, "/api/v1/feature-views/{name}:ingest", "data.ingest",
+      net::Method::kPost, "/api/v1/feature-views/{name}:ingest",
+      {"data.ingest", net::Target::object("FeatureView", "name")},
       "Ingests the body (?format=csv|parquet|arrow): valid rows are committed together, bad rows "
       "are counted, explained and quarantined.",
       [&services](const net::Request& request) { return ingest(services, request); });
@@ -99,7 +100,8 @@ Result<Value> freeze(Services& services, const net::Request& request,
 
 net::Route freeze_route(Services& services) {
   return value_route(
-      net::Method::kPost, "/api/v1/training-sets/{name}:freeze", "training.run",
+      net::Method::kPost, "/api/v1/training-sets/{name}:freeze",
+      {"training.run", net::Target::object("TrainingSet", "name")},
       "Freezes the set: point-in-time join to immutable Parquet with a manifest. The body is {} or "
       "{from, to, known_at}.",
       [&services](const net::Request& request) {
@@ -108,18 +110,20 @@ net::Route freeze_route(Services& services) {
 }
 
 net::Route freeze_with_spine_route(Services& services) {
-  net::Route route = value_route(
-      net::Method::kPost, "/api/v1/training-sets/{name}:freeze-with-spine", "training.run",
-      "Freezes a set whose spine is the body's file (?format=csv|parquet|arrow).",
-      [&services](const net::Request& request) {
-        return freeze(services, request, spine_options(request));
-      });
+  net::Route route =
+      value_route(net::Method::kPost, "/api/v1/training-sets/{name}:freeze-with-spine",
+                  {"training.run", net::Target::object("TrainingSet", "name")},
+                  "Freezes a set whose spine is the body's file (?format=csv|parquet|arrow).",
+                  [&services](const net::Request& request) {
+                    return freeze(services, request, spine_options(request));
+                  });
   route.body_to = net::BodyTo::kFile;
   return route;
 }
 
 net::Route quarantine_route(Services& services) {
   return net::Route(net::Method::kGet, "/api/v1/quarantine/{id}", net::Permission("data.ingest"),
+                    net::Target::in_project("FeatureView"),
                     "The rows that an ingest of ?project= refused, as CSV: line, reason, raw. The "
                     "id is the one that the ingest reported.",
                     [&services](const net::Request& request) {
@@ -139,20 +143,23 @@ std::vector<net::Route> feature_routes(Services& services) {
   std::vector<net::Route> routes;
   routes.push_back(ingest_route(services));
   routes.push_back(
-      value_route(Method::kGet, "/api/v1/feature-views", "features.read",
+      value_route(Method::kGet, "/api/v1/feature-views",
+                  {"features.read", net::Target::in_project("FeatureView")},
                   "Rows, segments and keys of every feature view.",
                   [&](const net::Request& request) { return view_list(services, request); }));
   routes.push_back(quarantine_route(services));
   routes.push_back(freeze_route(services));
   routes.push_back(freeze_with_spine_route(services));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/training-sets", "features.read", "Frozen training sets, newest first.",
-      [&](const net::Request& request) -> Result<Value> {
+      Method::kGet, "/api/v1/training-sets",
+      {"features.read", net::Target::in_project("TrainingSet")},
+      "Frozen training sets, newest first.", [&](const net::Request& request) -> Result<Value> {
         return list_value("training_sets",
                           FALAJ_TRY(services.training_sets.list(project_of(request))));
       }));
   routes.push_back(value_route(Method::kGet, "/api/v1/training-sets/{name}/manifest",
-                               "features.read", "The newest manifest of a frozen set.",
+                               {"features.read", net::Target::object("TrainingSet", "name")},
+                               "The newest manifest of a frozen set.",
                                [&](const net::Request& request) -> Result<Value> {
                                  return features::to_value(FALAJ_TRY(services.training_sets.latest(
                                      project_of(request), request.params.find("name")->second)));

@@ -76,16 +76,18 @@ std::vector<net::Route> model_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
   routes.push_back(
-      value_route(Method::kGet, "/api/v1/models", "models.read",
+      value_route(Method::kGet, "/api/v1/models", {"models.read", net::Target::in_project("Model")},
                   "Models with their versions (newest first) and aliases.",
                   [&](const net::Request& request) { return model_list(services, request); }));
-  routes.push_back(value_route(Method::kGet, "/api/v1/models/{model}", "models.read", "One model.",
+  routes.push_back(value_route(Method::kGet, "/api/v1/models/{model}",
+                               {"models.read", net::Target::object("Model", "model")}, "One model.",
                                [&](const net::Request& request) {
                                  return model_value(services, project_of(request),
                                                     request.params.find("model")->second);
                                }));
   routes.push_back(
-      value_route(Method::kPut, "/api/v1/models/{model}/aliases/{alias}", "models.write",
+      value_route(Method::kPut, "/api/v1/models/{model}/aliases/{alias}",
+                  {"models.promote", net::Target::object("Model", "model")},
                   "Points an alias at a version; deployments that follow it swap at once, and the "
                   "reply says under 'deployments' what became of each.",
                   [&](const net::Request& request) { return set_alias(services, request); }));

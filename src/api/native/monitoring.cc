@@ -37,19 +37,21 @@ std::vector<net::Route> monitoring_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/monitors", "monitoring.read", "Monitors with their last 50 windows.",
+      Method::kGet, "/api/v1/monitors", {"monitoring.read", net::Target::in_project("Monitor")},
+      "Monitors with their last 50 windows.",
       [&](const net::Request& request) { return monitor_list(services, request); }));
   routes.push_back(
-      value_route(Method::kGet, "/api/v1/monitors/{name}/histograms", "monitoring.read",
+      value_route(Method::kGet, "/api/v1/monitors/{name}/histograms",
+                  {"monitoring.read", net::Target::object("Monitor", "name")},
                   "Reference against current, per feature; ?window= or the newest.",
                   [&](const net::Request& request) { return histograms(services, request); }));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/alarms", "monitoring.read", "Alarms, newest first.",
-      [&](const net::Request& request) -> Result<Value> {
+      Method::kGet, "/api/v1/alarms", {"monitoring.read", net::Target::in_project("Monitor")},
+      "Alarms, newest first.", [&](const net::Request& request) -> Result<Value> {
         return list_value("alarms", FALAJ_TRY(services.monitors.alarms(project_of(request))));
       }));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/policies", "monitoring.read",
+      Method::kGet, "/api/v1/policies", {"monitoring.read", net::Target::in_project("Policy")},
       "Policies: their phase, last action and what it was decided on.",
       [&](const net::Request& request) -> Result<Value> {
         return list_value("policies", FALAJ_TRY(services.loop.status(project_of(request))));

@@ -100,34 +100,38 @@ Result<Value> remove(Services& services, const net::Request& request) {
 std::vector<net::Route> object_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
-  routes.push_back(value_route(Method::kGet, "/api/v1/kinds", "objects.read",
+  routes.push_back(value_route(Method::kGet, "/api/v1/kinds",
+                               {"account.use", net::Target::platform("Account")},
                                "The kinds of objects that can be applied.",
                                [&](const net::Request&) { return kinds_value(services); }));
-  routes.push_back(value_route(Method::kGet, "/api/v1/projects", "objects.read",
+  routes.push_back(value_route(Method::kGet, "/api/v1/projects",
+                               {"objects.read", net::Target::across_projects("Project")},
                                "The declared projects and their zones.",
                                [&](const net::Request&) { return projects_value(services); }));
   routes.push_back(value_route(
-      Method::kPut, "/api/v1/objects", "objects.write",
+      Method::kPut, "/api/v1/objects", {"objects.write", net::Target::body()},
       "Applies one object or {\"objects\": […]}, all or nothing; ?dry_run=true only checks. "
       "Objects without metadata.project go to ?project=, or to 'default'.",
       [&](const net::Request& request) { return apply(services, request); }));
-  routes.push_back(value_route(Method::kGet, "/api/v1/objects", "objects.read",
-                               "Lists objects by ?kind= and ?project=; empty filters match all.",
-                               [&](const net::Request& request) -> Result<Value> {
-                                 return list_value(
-                                     "objects", FALAJ_TRY(services.catalog.list(
-                                                    request.query_param("kind").value_or(""),
-                                                    request.query_param("project").value_or(""))));
-                               }));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/objects/{kind}/{name}", "objects.read", "One object as applied.",
+      Method::kGet, "/api/v1/objects", {"objects.read", net::Target::across_projects("Object")},
+      "Lists objects by ?kind= and ?project=; empty filters match all.",
+      [&](const net::Request& request) -> Result<Value> {
+        return list_value("objects", FALAJ_TRY(services.catalog.list(
+                                         request.query_param("kind").value_or(""),
+                                         request.query_param("project").value_or(""))));
+      }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/objects/{kind}/{name}",
+      {"objects.read", net::Target::declared("kind", "name")}, "One object as applied.",
       [&](const net::Request& request) -> Result<Value> {
         const std::string& kind = request.params.find("kind")->second;
         return catalog::to_value(FALAJ_TRY(services.catalog.get(
             kind, project_for(services, request, kind), request.params.find("name")->second)));
       }));
   routes.push_back(
-      value_route(Method::kDelete, "/api/v1/objects/{kind}/{name}", "objects.write",
+      value_route(Method::kDelete, "/api/v1/objects/{kind}/{name}",
+                  {"objects.write", net::Target::declared("kind", "name")},
                   "Deletes an object that nothing refers to.",
                   [&](const net::Request& request) { return remove(services, request); }));
   return routes;

@@ -30,6 +30,7 @@ Value operation_of(const net::Route& route) {
   operation["summary"] = route.summary;
   operation["tags"].push(route.dialect);
   operation["x-permission"] = route.permission.action();
+  operation["x-target"] = route.target.text();
   Value parameters = path_parameters(route.path);
   if (!parameters.as_array().empty()) operation["parameters"] = std::move(parameters);
   operation["responses"]["200"]["description"] = "Done.";

@@ -9,12 +9,14 @@ TEST(OpenApi, lists_each_declared_route_with_its_permission) {
   net::Router router;
   const auto handler = [](const net::Request&) { return net::Response::json("{}"); };
   router.add(net::Route(net::Method::kGet, "/api/v1/runs/{id}", net::Permission("models.read"),
-                        "One run.", handler));
+                        net::Target::record("Run", "id"), "One run.", handler));
   net::Route upload(net::Method::kPost, "/api/v1/views/{name}:ingest",
-                    net::Permission("data.ingest"), "Ingests.", handler);
+                    net::Permission("data.ingest"), net::Target::object("FeatureView", "name"),
+                    "Ingests.", handler);
   upload.body_to = net::BodyTo::kFile;
   router.add(std::move(upload));
-  net::Route page(net::Method::kGet, "/", net::Permission::anyone(), "The console.", handler);
+  net::Route page(net::Method::kGet, "/", net::Permission::anyone(), net::Target::nothing(),
+                  "The console.", handler);
   page.dialect = "console";
   router.add(std::move(page));
 

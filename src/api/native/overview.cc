@@ -8,10 +8,12 @@ namespace falaj::api {
 std::vector<net::Route> overview_routes(LiveFeed& feed) {
   std::vector<net::Route> routes;
   routes.push_back(
-      value_route(net::Method::kGet, "/api/v1/overview", "monitoring.read",
+      value_route(net::Method::kGet, "/api/v1/overview",
+                  {"monitoring.read", net::Target::in_project("Project")},
                   "The walk in numbers: counts, running work, deployments, latency.",
                   [&](const net::Request& request) { return feed.overview(project_of(request)); }));
   routes.emplace_back(net::Method::kGet, "/api/v1/events", net::Permission("monitoring.read"),
+                      net::Target::in_project("Project"),
                       "The overview as server-sent events, whenever it changed.",
                       [&feed](const net::Request& request) {
                         net::Response response;

@@ -6,7 +6,8 @@ namespace falaj::api {
 namespace {
 
 net::Route health_route(std::string_view path, std::string_view summary, net::SyncHandler handler) {
-  net::Route route(net::Method::kGet, path, net::Permission::anyone(), summary, std::move(handler));
+  net::Route route(net::Method::kGet, path, net::Permission::anyone(), net::Target::nothing(),
+                   summary, std::move(handler));
   route.runs_on = net::RunsOn::kLoop;
   route.dialect = "operations";
   return route;
@@ -46,8 +47,9 @@ std::vector<net::Route> system_routes(Services& services) {
                                 "cannot be loaded while no other version serves.",
                                 ready));
   routes.push_back(health_route("/health", "As /readyz.", ready));
-  routes.push_back(value_route(net::Method::kGet, "/version", "public.read",
-                               "Name, version and build.", [&](const net::Request&) {
+  routes.push_back(value_route(net::Method::kGet, "/version",
+                               {"public.read", net::Target::nothing()}, "Name, version and build.",
+                               [&](const net::Request&) {
                                  Value value;
                                  value["name"] = "falaj";
                                  value["version"] = services.version;
@@ -57,7 +59,8 @@ std::vector<net::Route> system_routes(Services& services) {
                                }));
   routes.back().dialect = "operations";
   routes.emplace_back(net::Method::kGet, "/metrics", net::Permission("system.read"),
-                      "Prometheus text format.", [&](const net::Request&) {
+                      net::Target::across_projects("Metric"), "Prometheus text format.",
+                      [&](const net::Request&) {
                         net::Response response = net::Response::text(services.metrics.exposition());
                         response.content_type = "text/plain; version=0.0.4; charset=utf-8";
                         return response;

@@ -47,53 +47,55 @@ std::vector<net::Route> training_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
   routes.push_back(value_route(
-      Method::kPost, "/api/v1/train-jobs/{name}:run", "training.run",
+      Method::kPost, "/api/v1/train-jobs/{name}:run",
+      {"training.run", net::Target::object("TrainJob", "name")},
       "Starts the declared job on its newest frozen set, or on training_set_id.",
       [&](const net::Request& request) { return run_job(services, request); }, 202));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/runs", "models.read", "Runs, newest first.",
-      [&](const net::Request& request) -> Result<Value> {
+      Method::kGet, "/api/v1/runs", {"models.read", net::Target::in_project("Run")},
+      "Runs, newest first.", [&](const net::Request& request) -> Result<Value> {
         const std::int64_t limit = FALAJ_TRY(query_integer(request, "limit", 100, 1000));
         return list_value("runs", FALAJ_TRY(services.runs.list(project_of(request), limit)));
       }));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/runs/{id}", "models.read", "One run.",
-      [&](const net::Request& request) -> Result<Value> {
+      Method::kGet, "/api/v1/runs/{id}", {"models.read", net::Target::record("Run", "id")},
+      "One run.", [&](const net::Request& request) -> Result<Value> {
         return to_value(FALAJ_TRY(services.runs.get(RunId(request.params.find("id")->second))));
       }));
-  routes.push_back(value_route(Method::kGet, "/api/v1/runs/{id}/metrics/{metric}", "models.read",
-                               "Every point of one metric.", [&](const net::Request& request) {
-                                 return metric_history(services, request);
-                               }));
   routes.push_back(
-      value_route(Method::kGet, "/api/v1/jobs", "jobs.read", "Jobs of a project, newest first.",
-                  [&](const net::Request& request) -> Result<Value> {
-                    return list_value("jobs", FALAJ_TRY(services.jobs.list(project_of(request))));
-                  }));
+      value_route(Method::kGet, "/api/v1/runs/{id}/metrics/{metric}",
+                  {"models.read", net::Target::record("Run", "id")}, "Every point of one metric.",
+                  [&](const net::Request& request) { return metric_history(services, request); }));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/jobs/{id}", "jobs.read", "One job.",
-      [&](const net::Request& request) -> Result<Value> {
+      Method::kGet, "/api/v1/jobs", {"jobs.read", net::Target::in_project("Job")},
+      "Jobs of a project, newest first.", [&](const net::Request& request) -> Result<Value> {
+        return list_value("jobs", FALAJ_TRY(services.jobs.list(project_of(request))));
+      }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/jobs/{id}", {"jobs.read", net::Target::record("Job", "id")},
+      "One job.", [&](const net::Request& request) -> Result<Value> {
         return to_value(FALAJ_TRY(services.jobs.get(JobId(request.params.find("id")->second))));
       }));
-  routes.push_back(
-      value_route(Method::kGet, "/api/v1/jobs/{id}:wait", "jobs.read",
-                  "The job once it has ended, or as it is after ?seconds= (at most 25).",
-                  [&](const net::Request& request) { return wait_run(services, request); }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/jobs/{id}:wait", {"jobs.read", net::Target::record("Job", "id")},
+      "The job once it has ended, or as it is after ?seconds= (at most 25).",
+      [&](const net::Request& request) { return wait_run(services, request); }));
   routes.emplace_back(
       Method::kGet, "/api/v1/jobs/{id}/log", net::Permission("jobs.read"),
-      "The last 64 KiB of what the job's process printed.", [&](const net::Request& request) {
+      net::Target::record("Job", "id"), "The last 64 KiB of what the job's process printed.",
+      [&](const net::Request& request) {
         auto text = services.jobs.log_tail(JobId(request.params.find("id")->second));
         if (!text.ok()) return net::problem(text.error(), request);
         return net::Response::text(std::move(text).value());
       });
-  routes.push_back(value_route(Method::kPost, "/api/v1/jobs/{id}:cancel", "jobs.cancel",
-                               "Stops a job.", [&](const net::Request& request) -> Result<Value> {
-                                 const auto context =
-                                     FALAJ_TRY(context_of(request, services.catalog));
-                                 const JobId id(request.params.find("id")->second);
-                                 FALAJ_TRY(services.jobs.cancel(context, id));
-                                 return to_value(FALAJ_TRY(services.jobs.get(id)));
-                               }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/jobs/{id}:cancel", {"jobs.cancel", net::Target::record("Job", "id")},
+      "Stops a job.", [&](const net::Request& request) -> Result<Value> {
+        const auto context = FALAJ_TRY(context_of(request, services.catalog));
+        const JobId id(request.params.find("id")->second);
+        FALAJ_TRY(services.jobs.cancel(context, id));
+        return to_value(FALAJ_TRY(services.jobs.get(id)));
+      }));
   return routes;
 }
 

@@ -160,7 +160,7 @@ void Connection::take_over_ids() {
 }
 
 Status Connection::check_target() {
-  Target target = FALAJ_TRY(parse_target(parser_.head().target));
+  RequestTarget target = FALAJ_TRY(parse_target(parser_.head().target));
   request_.path = std::move(target.path);
   request_.query = target.query;
   authority_ = target.authority.empty() ? find_header(request_.headers, "Host") : target.authority;

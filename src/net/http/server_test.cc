@@ -204,7 +204,7 @@ TEST_F(HttpServerTest, an_asynchronous_handler_answers_later_from_any_thread) {
   const Request* seen = nullptr;
   for (const RunsOn where : {RunsOn::kLoop, RunsOn::kPool}) {
     Route made(Method::kGet, where == RunsOn::kLoop ? "/loop" : "/pool", Permission::anyone(),
-               "Answers later.", nullptr);
+               Target::nothing(), "Answers later.", nullptr);
     made.runs_on = where;
     made.handler = [&](const Request& request, Reply reply) {
       seen = &request;
@@ -225,7 +225,8 @@ TEST_F(HttpServerTest, an_asynchronous_handler_answers_later_from_any_thread) {
 }
 
 TEST_F(HttpServerTest, a_forgotten_request_is_answered_500) {
-  Route made(Method::kGet, "/forgets", Permission::anyone(), "Forgets.", nullptr);
+  Route made(Method::kGet, "/forgets", Permission::anyone(), Target::nothing(), "Forgets.",
+             nullptr);
   made.handler = [](const Request&, const Reply&) {};
   router_.add(std::move(made));
   start();
@@ -235,7 +236,8 @@ TEST_F(HttpServerTest, a_forgotten_request_is_answered_500) {
 TEST_F(HttpServerTest, a_late_answer_survives_its_client_and_its_server) {
   Event asked;
   Reply kept;
-  Route made(Method::kGet, "/later", Permission::anyone(), "Answers late.", nullptr);
+  Route made(Method::kGet, "/later", Permission::anyone(), Target::nothing(), "Answers late.",
+             nullptr);
   made.handler = [&](const Request&, Reply reply) {
     kept = std::move(reply);
     asked.set();

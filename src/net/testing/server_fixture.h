@@ -65,7 +65,8 @@ class ServerFixture : public ::testing::Test {
  protected:
   // Adds a route that answers `handler`'s reply; change it before start().
   Route route(Method method, std::string_view path, SyncHandler handler) {
-    return Route(method, path, Permission::anyone(), "A test's route.", std::move(handler));
+    return Route(method, path, Permission::anyone(), Target::nothing(), "A test's route.",
+                 std::move(handler));
   }
   void add_on_loop(Method method, std::string_view path, SyncHandler handler) {
     Route added = route(method, path, std::move(handler));
