@@ -75,6 +75,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.job_concurrency = static_cast<unsigned>(settings.integer("jobs.concurrency"));
   options.job_memory_max = settings.integer("jobs.memory_max");
   options.job_time_max = settings.duration("jobs.time_max");
+  options.job_processes_max = settings.integer("jobs.processes_max");
   options.job_sandbox = settings.text("jobs.sandbox") == "required"
                             ? training::SandboxPolicy::kRequired
                             : training::SandboxPolicy::kBestEffort;

@@ -22,6 +22,7 @@ Result<Training> wire_training(const Options& options, Storage& storage, Feature
   train.code_version = version_text() + "+" + build_text();
   train.library_folders = {library_folder()};
   train.memory_bytes_max = options.job_memory_max;
+  train.processes_max = options.job_processes_max;
   train.run_time_max = options.job_time_max;
   train.sandbox = options.job_sandbox;
   parts.trainer = std::make_unique<training::TrainJobs>(train, *storage.sql, *storage.blobs,

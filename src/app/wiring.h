@@ -38,6 +38,7 @@ struct Options {
   unsigned job_concurrency = 1;
   std::int64_t job_memory_max = std::int64_t{4} << 30;
   Duration job_time_max = Duration::hours(1);
+  std::int64_t job_processes_max = 64;
   training::SandboxPolicy job_sandbox = training::SandboxPolicy::kRequired;
   unsigned serving_threads = 1;
   std::size_t prediction_capacity = 65'536;

@@ -26,8 +26,8 @@
 namespace falaj::exec {
 namespace {
 
+using internal::ControlGroup;
 using internal::Fd;
-using internal::MemoryGroup;
 
 constexpr std::size_t kLineBytesMax = 64 * 1024;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -149,10 +149,13 @@ class ProcessChild final : public Child {
   }
 
   Status launch() {
-    if (spec_.sandbox.enabled || spec_.limits.memory_bytes_max > 0) {
-      auto group = MemoryGroup::create(spec_.limits.memory_bytes_max);
+    const Limits& limits = spec_.limits;
+    if (spec_.sandbox.enabled || limits.memory_bytes_max > 0 || limits.processes_max > 0) {
+      auto group =
+          ControlGroup::create({limits.memory_bytes_max, limits.processes_max, limits.cpus_max});
       if (group.ok()) {
         group_ = std::move(group).value();
+        exit_.protections_refused = group_->refused();
       } else {
         exit_.protections_refused.push_back("cgroup-memory: " + group.error().message);
       }
@@ -292,7 +295,7 @@ class ProcessChild final : public Child {
   const ChildSpec spec_;
   Fd wake_;
   std::thread thread_;
-  std::unique_ptr<MemoryGroup> group_;
+  std::unique_ptr<ControlGroup> group_;
   internal::Spawned process_;
   LineSplitter lines_;
   ChildExit exit_;

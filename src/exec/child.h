@@ -32,6 +32,8 @@ struct Limits {
   Duration run_time_max{};            // 0 = none. Past it SIGTERM, then SIGKILL after grace.
   Duration grace = Duration::seconds(2);
   std::int64_t file_bytes_max = 0;  // 0 = none. Of one file; past it the child gets SIGXFSZ.
+  std::int64_t processes_max = 0;   // 0 = none. Processes and threads; past it fork fails in it.
+  double cpus_max = 0;              // 0 = none. Processor time; past it the child is held back.
 };
 
 struct ChildSpec {
@@ -55,8 +57,8 @@ struct ChildExit {
   int code = 0;  // Exit code, or the signal's number.
   std::int64_t memory_peak_bytes = 0;
   Duration cpu_time{};
-  // Which protections held, by name: "no_new_privs", "landlock", "cgroup-memory", "netns",
-  // "no-capabilities", "seccomp"; exec/sandbox.h tells more.
+  // Which protections held, by name: "no_new_privs", "landlock", "cgroup-memory",
+  // "cgroup-pids", "cgroup-cpu", "netns", "no-capabilities", "seccomp"; exec/sandbox.h tells more.
   std::vector<std::string> protections;
   std::vector<std::string> protections_refused;  // "landlock: Function not implemented"
 };

@@ -15,7 +15,7 @@
 #include <sstream>
 #include <thread>
 
-#include "exec/internal/memory_group.h"
+#include "exec/internal/control_group.h"
 #include "exec/sandbox.h"
 
 namespace falaj::exec {
@@ -299,17 +299,61 @@ TEST_F(ChildTest, a_memory_limit_that_suffices_does_not_disturb) {
   EXPECT_EQ(end.code, 0);
 }
 
-TEST(MemoryGroup, of_a_dead_process_is_swept_away) {
-  auto probe = internal::MemoryGroup::create(0);
+// Forks until it is refused and says how far it came.
+constexpr const char* kForkBomb =
+    "import os, signal\n"
+    "count = 0\n"
+    "try:\n"
+    "  while count < 400:\n"
+    "    if os.fork() == 0: signal.pause()\n"
+    "    count += 1\n"
+    "except BlockingIOError: pass\n"
+    "os.write(3, b'%d\\n' % count)\n";
+
+TEST_F(ChildTest, a_fork_bomb_meets_the_limit_and_dies_with_its_first_process) {
+  ChildSpec spec = shell("");
+  spec.argv = {"/usr/bin/python3", "-c", kForkBomb};
+  spec.limits.processes_max = 20;
+  std::string forked;
+  spec.on_line = [&](std::string_view line) { forked = line; };
+  const ChildExit end = run(std::move(spec));
+  EXPECT_EQ(end.code, 0);
+  if (std::count(end.protections.begin(), end.protections.end(), "cgroup-pids") == 0) {
+    GTEST_SKIP() << "no control group for processes can be created here";
+  }
+  EXPECT_EQ(forked, "19");
+}
+
+TEST_F(ChildTest, processor_time_is_held_back) {
+  ChildSpec spec = shell("");
+  // The same work in processor time takes four times as long by the clock.
+  spec.argv = {"/usr/bin/python3", "-c",
+               "import os, time\n"
+               "wall = time.monotonic()\n"
+               "while time.process_time() < 0.3: pass\n"
+               "os.write(3, b'%d\\n' % (1000 * (time.monotonic() - wall)))\n"};
+  spec.limits.processes_max = 20;
+  spec.limits.cpus_max = 0.25;
+  std::string milliseconds;
+  spec.on_line = [&](std::string_view line) { milliseconds = line; };
+  const ChildExit end = run(std::move(spec));
+  if (std::count(end.protections.begin(), end.protections.end(), "cgroup-cpu") == 0) {
+    GTEST_SKIP() << "no control group for processor time can be created here";
+  }
+  EXPECT_GE(std::stoi(milliseconds), 700);
+}
+
+TEST(ControlGroup, of_a_dead_process_is_swept_away) {
+  auto probe = internal::ControlGroup::create({});
   if (!probe.ok()) GTEST_SKIP() << "no control group can be created here";
   int numbers[2];
   ASSERT_EQ(::pipe(numbers), 0);
   const pid_t helper = ::fork();
   if (helper == 0) {
     // Makes a group with a member in it and dies without cleaning up.
-    auto group = internal::MemoryGroup::create(0);
+    auto group = internal::ControlGroup::create({});
     if (group.ok() && ::fork() == 0) {
-      const bool joined = ::write((*group)->procs_fd(), "0", 1) == 1;
+      const bool joined = ::write((*group)->procs_fds().front(), "0", 1) == 1;
       const pid_t self = joined ? ::getpid() : 0;
       [[maybe_unused]] const ssize_t told = ::write(numbers[1], &self, sizeof self);
       ::pause();
@@ -323,7 +367,7 @@ TEST(MemoryGroup, of_a_dead_process_is_swept_away) {
   ::close(numbers[1]);
   ASSERT_GT(member, 0);
   EXPECT_EQ(::kill(member, 0), 0);
-  EXPECT_TRUE(internal::MemoryGroup::create(0).ok());
+  EXPECT_TRUE(internal::ControlGroup::create({}).ok());
   await_end(member);
 }
 

@@ -296,6 +296,12 @@ std::string_view step_name(Step step) {
       return "no_new_privs";
     case Step::kMemoryGroup:
       return "cgroup-memory";
+    case Step::kProcessGroup:
+      return "cgroup-pids";
+    case Step::kCpuGroup:
+      return "cgroup-cpu";
+    case Step::kProcessLimit:
+      return "rlimit-processes";
     case Step::kMemoryLimit:
       return "rlimit-memory";
     case Step::kNamespaces:
@@ -384,6 +390,8 @@ Result<SandboxReport> probe_sandbox() {
   spec.log_path = "/dev/null";
   spec.sandbox.enabled = true;
   spec.limits.memory_bytes_max = std::int64_t{64} << 20;
+  spec.limits.processes_max = 8;
+  spec.limits.cpus_max = 1;
   spec.limits.run_time_max = Duration::seconds(10);
   std::unique_ptr<Child> child = FALAJ_TRY(Child::start(std::move(spec)));
   ChildExit end = child->wait();

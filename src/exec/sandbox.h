@@ -1,7 +1,8 @@
 // exec/sandbox.h — which protections this machine grants to child processes.
 //
 // A child is sandboxed by ChildSpec::sandbox (exec/child.h). In this order, each as far as the
-// kernel permits: a control group for memory, no new privileges, own network, IPC and host-name
+// kernel permits: a control group for memory, processes and
+// processor time, no new privileges, own network, IPC and host-name
 // namespaces (inside a user namespace when Falaj is not root), Landlock (the system's folders
 // readable, the declared folders readable or writable, nothing else), no capabilities, and a filter
 // that refuses system calls such as ptrace, mount and bpf.

@@ -30,7 +30,10 @@ struct Launch {
   int channel_source = -1;
   int channel_fd = 3;
   int report_fd = -1;
-  int group_fd = -1;
+  std::vector<int> group_fds;  // [0]: the one with the memory.
+  bool processes_limited = false;
+  bool cpu_limited = false;
+  std::int64_t processes_max = 0;
   std::int64_t memory_bytes_max = 0;
   std::int64_t file_bytes_max = 0;
   pid_t parent = -1;
@@ -52,12 +55,30 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-void limit_memory(const Launch& launch, StepReport& report) {
-  if (launch.group_fd >= 0) {
-    const bool joined = ::write(launch.group_fd, "0", 1) == 1;
-    report.add(Step::kMemoryGroup, joined ? 0 : errno);
-    if (joined) return;
+// Whether the child is inside every group that was made for it.
+bool join_groups(const Launch& launch, StepReport& report) {
+  if (launch.group_fds.empty()) return false;
+  int error = 0;
+  for (const int fd : launch.group_fds) {
+    if (::write(fd, "0", 1) != 1 && error == 0) error = errno;
   }
+  report.add(Step::kMemoryGroup, error);
+  if (launch.processes_limited) report.add(Step::kProcessGroup, error);
+  if (launch.cpu_limited) report.add(Step::kCpuGroup, error);
+  return error == 0;
+}
+
+// Without a group the user's own count is what there is; it does not bind root.
+void limit_processes(const Launch& launch, StepReport& report) {
+  if (launch.processes_max <= 0 || launch.processes_limited) return;
+  const auto count = static_cast<rlim_t>(launch.processes_max);
+  const rlimit limit{count, count};
+  const bool limited = ::getuid() != 0 && ::setrlimit(RLIMIT_NPROC, &limit) == 0;
+  report.add(Step::kProcessLimit, limited ? 0 : EPERM);
+}
+
+void limit_memory(const Launch& launch, StepReport& report) {
+  if (join_groups(launch, report)) return;
   if (launch.memory_bytes_max <= 0) return;
   const auto bytes = static_cast<rlim_t>(launch.memory_bytes_max);
   const rlimit limit{bytes, bytes};
@@ -100,6 +121,7 @@ void arrange_descriptors(const Launch& launch) {
   if (::setpgid(0, 0) != 0) give_up(launch, Step::kSetUp);
   StepReport report(launch.report_fd);
   limit_memory(launch, report);
+  limit_processes(launch, report);
   arrange_descriptors(launch);
   limit_files(launch);
   if (::chdir(launch.work_dir) != 0) give_up(launch, Step::kWorkFolder);
@@ -155,7 +177,7 @@ Status open_ends(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
   return {};
 }
 
-Launch lay_out(const ChildSpec& spec, const MemoryGroup* group, const ChildEnds& ends) {
+Launch lay_out(const ChildSpec& spec, const ControlGroup* group, const ChildEnds& ends) {
   Launch launch;
   for (const std::string& argument : spec.argv) {
     launch.argv.push_back(const_cast<char*>(argument.c_str()));
@@ -171,7 +193,12 @@ Launch lay_out(const ChildSpec& spec, const MemoryGroup* group, const ChildEnds&
   launch.channel_source = ends.channel.get();
   launch.channel_fd = spec.channel_fd;
   launch.report_fd = ends.report.get();
-  launch.group_fd = group == nullptr ? -1 : group->procs_fd();
+  if (group != nullptr) {
+    launch.group_fds = group->procs_fds();
+    launch.processes_limited = group->limits(Controller::kProcesses);
+    launch.cpu_limited = group->limits(Controller::kCpu);
+  }
+  launch.processes_max = spec.limits.processes_max;
   launch.memory_bytes_max = spec.limits.memory_bytes_max;
   launch.file_bytes_max = spec.limits.file_bytes_max;
   launch.parent = ::getpid();
@@ -241,7 +268,7 @@ void reap(pid_t pid) {
 
 }  // namespace
 
-Result<Spawned> spawn(const ChildSpec& spec, const MemoryGroup* group) {
+Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group) {
   if (spec.argv.empty() || !spec.argv.front().starts_with('/')) {
     return Error(Code::kInvalidArgument, "a child's program must be an absolute path");
   }

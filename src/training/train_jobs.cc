@@ -65,6 +65,8 @@ exec::Limits limits_of(const TrainJob& job, const TrainOptions& options) {
   limits.memory_bytes_max = std::min(job.memory_bytes_max, options.memory_bytes_max);
   limits.run_time_max = std::min(job.run_time_max, options.run_time_max);
   limits.file_bytes_max = options.file_bytes_max;
+  limits.processes_max = options.processes_max;
+  limits.cpus_max = static_cast<double>(job.threads);
   return limits;
 }
 

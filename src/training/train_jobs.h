@@ -49,6 +49,7 @@ struct TrainOptions {
   std::int64_t memory_bytes_max = std::int64_t{4} << 30;
   Duration run_time_max = Duration::hours(1);
   std::int64_t file_bytes_max = std::int64_t{16} << 30;  // Of one file that a job writes.
+  std::int64_t processes_max = 64;                       // Processes and threads.
   SandboxPolicy sandbox = SandboxPolicy::kRequired;
 };
 

@@ -17,6 +17,9 @@ namespace falaj::exec::internal {
 enum class Step : std::uint8_t {
   kNoNewPrivileges,
   kMemoryGroup,
+  kProcessGroup,
+  kCpuGroup,
+  kProcessLimit,
   kMemoryLimit,
   kNamespaces,
   kLandlockFiles,

@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "exec/child.h"
+#include "exec/internal/control_group.h"
 #include "exec/internal/fd.h"
-#include "exec/internal/memory_group.h"
 
 namespace falaj::exec::internal {
 
@@ -24,6 +24,6 @@ struct Spawned {
 
 // The child dies with the calling *thread* (PR_SET_PDEATHSIG), so that no job outlives its server:
 // call this on a thread that lives until the child has been reaped. `group` may be null.
-Result<Spawned> spawn(const ChildSpec& spec, const MemoryGroup* group);
+Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group);
 
 }  // namespace falaj::exec::internal

@@ -1,0 +1,240 @@
+#include "exec/internal/control_group.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <vector>
+
+namespace falaj::exec::internal {
+namespace {
+
+constexpr std::string_view kPrefix = "falaj-";
+constexpr const char* kV2Mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+constexpr const char* kV1Mount = "/sys/fs/cgroup/memory";
+
+std::string read_text(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string out;
+  char part[4096];
+  while (file.open()) {
+    const ssize_t got = ::read(file.get(), part, sizeof part);
+    if (got <= 0) break;
+    out.append(part, static_cast<std::size_t>(got));
+  }
+  return out;
+}
+
+bool write_text(const std::string& path, std::string_view text) {
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  return file.open() &&
+         ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+std::int64_t leading_number(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// The number after `key` and a blank at the beginning of a line; 0 if there is none.
+std::int64_t number_of(const std::string& text, const std::string& key) {
+  const std::string lines = "\n" + text;
+  const std::size_t at = lines.find("\n" + key + " ");
+  return at == std::string::npos
+             ? 0
+             : leading_number(std::string_view(lines).substr(at + key.size() + 2));
+}
+
+// This process's group in a hierarchy: the text after `marker` in /proc/self/cgroup.
+std::string own_group(const std::string& marker) {
+  const std::string text = "\n" + read_text("/proc/self/cgroup");
+  const std::size_t at = text.find(marker);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + marker.size();
+  std::string path = text.substr(begin, text.find('\n', begin) - begin);
+  return path == "/" ? "" : path;
+}
+
+void kill_members(const std::string& folder) {
+  const std::string members = read_text(folder + "/cgroup.procs");
+  for (std::size_t at = 0; at < members.size();) {
+    const std::int64_t pid = leading_number(std::string_view(members).substr(at));
+    if (pid > 0) ::kill(static_cast<pid_t>(pid), SIGKILL);
+    const std::size_t end = members.find('\n', at);
+    at = end == std::string::npos ? members.size() : end + 1;
+  }
+}
+
+// A group stays busy for a moment after its last member died.
+void remove_group(const std::string& folder) {
+  for (int attempt = 0; attempt < 400; ++attempt) {
+    if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return;
+    kill_members(folder);
+    ::poll(nullptr, 0, 5);
+  }
+}
+
+// Groups are named after the process that made them; those of dead ones hold stray descendants.
+void sweep(const std::string& parent) {
+  DIR* listing = ::opendir(parent.c_str());
+  if (listing == nullptr) return;
+  std::vector<std::string> dead;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(kPrefix)) continue;
+    const std::int64_t owner = leading_number(name.substr(kPrefix.size()));
+    if (owner > 0 && ::kill(static_cast<pid_t>(owner), 0) != 0 && errno == ESRCH) {
+      dead.emplace_back(name);
+    }
+  }
+  ::closedir(listing);
+  for (const std::string& name : dead) remove_group(parent + "/" + name);
+}
+
+}  // namespace
+
+// Makes a folder of ours below `parent` and opens its list of members.
+bool ControlGroup::enter(const std::string& parent) {
+  static std::atomic<unsigned> next{0};
+  sweep(parent);
+  std::string path = parent + "/" + std::string(kPrefix) + std::to_string(::getpid()) + "-" +
+                     std::to_string(next.fetch_add(1));
+  if (::mkdir(path.c_str(), 0755) != 0) return false;
+  Fd procs(::open((path + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+  const bool opened = procs.open();
+  folders_.push_back({std::move(path), std::move(procs)});
+  return opened;
+}
+
+std::unique_ptr<ControlGroup> ControlGroup::create_in(Version version, const std::string& parent,
+                                                      const GroupLimits& limits) {
+  std::unique_ptr<ControlGroup> group(new ControlGroup(version));
+  if (!group->enter(parent)) return nullptr;
+  if (version == Version::kV2 && !exists(group->folder() + "/memory.max")) {
+    // The controllers may exist without being handed down yet; each by itself, since one that is
+    // missing would refuse all.
+    for (const char* controller : {"+memory", "+pids", "+cpu"}) {
+      write_text(parent + "/cgroup.subtree_control", controller);
+    }
+    if (!exists(group->folder() + "/memory.max")) return nullptr;
+  }
+  if (!group->limit_memory(limits.memory_bytes_max)) return nullptr;
+  group->limit_others(limits);
+  return group;
+}
+
+Result<std::unique_ptr<ControlGroup>> ControlGroup::create(const GroupLimits& limits) {
+  for (const char* mount : kV2Mounts) {
+    if (!exists(std::string(mount) + "/cgroup.controllers")) continue;
+    // Inside a container the path may be that of the host: then the mount itself is our group.
+    for (const std::string& own : {own_group("\n0::"), std::string()}) {
+      if (auto group = create_in(Version::kV2, mount + own, limits)) return group;
+    }
+  }
+  for (const std::string& own : {own_group(":memory:"), std::string()}) {
+    if (auto group = create_in(Version::kV1, kV1Mount + own, limits)) return group;
+  }
+  return Error(Code::kUnavailable, "no control group can be created for a memory limit");
+}
+
+ControlGroup::~ControlGroup() {
+  for (Folder& each : folders_) each.procs.reset();
+  kill_all();
+  for (const Folder& each : folders_) remove_group(each.path);
+}
+
+std::vector<int> ControlGroup::procs_fds() const {
+  std::vector<int> fds;
+  for (const Folder& each : folders_) fds.push_back(each.procs.get());
+  return fds;
+}
+
+bool ControlGroup::limits(Controller controller) const {
+  return std::find(limited_.begin(), limited_.end(), controller) != limited_.end();
+}
+
+bool ControlGroup::limit_memory(std::int64_t bytes_max) const {
+  if (bytes_max <= 0) return true;
+  const std::string bytes = std::to_string(bytes_max);
+  const bool v2 = version_ == Version::kV2;
+  if (!write_text(folder() + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), bytes)) return false;
+  // Swap would only make it die slowly; kernels without swap accounting lack the file.
+  write_text(folder() + (v2 ? "/memory.swap.max" : "/memory.memsw.limit_in_bytes"),
+             v2 ? "0" : bytes);
+  // One victim means the whole job: half a job is of no use.
+  if (v2) write_text(folder() + "/memory.oom.group", "1");
+  return true;
+}
+
+void ControlGroup::limit_others(const GroupLimits& limits) {
+  if (limits.processes_max > 0) {
+    limit_other(Controller::kProcesses, "/sys/fs/cgroup/pids",
+                ":pids:", {{"pids.max", std::to_string(limits.processes_max)}});
+  }
+  if (limits.cpus_max <= 0) return;
+  constexpr std::int64_t kPeriod = 100'000;  // Microseconds; the kernel's own default.
+  const auto quota =
+      std::to_string(static_cast<std::int64_t>(limits.cpus_max * static_cast<double>(kPeriod)));
+  const std::string period = std::to_string(kPeriod);
+  if (version_ == Version::kV2) {
+    limit_other(Controller::kCpu, "", "", {{"cpu.max", quota + " " + period}});
+  } else {
+    limit_other(Controller::kCpu, "/sys/fs/cgroup/cpu",
+                ":cpu:", {{"cpu.cfs_period_us", period}, {"cpu.cfs_quota_us", quota}});
+  }
+}
+
+void ControlGroup::limit_other(Controller controller, std::string_view v1_mount,
+                               std::string_view v1_marker,
+                               const std::vector<std::pair<std::string, std::string>>& files) {
+  std::string where = folder();
+  bool done = true;
+  if (version_ == Version::kV1) {
+    done = false;
+    for (const std::string& own : {own_group(std::string(v1_marker)), std::string()}) {
+      const std::size_t before = folders_.size();
+      done = enter(std::string(v1_mount) + own);
+      if (done) break;
+      if (folders_.size() > before) {
+        remove_group(folders_.back().path);
+        folders_.pop_back();
+      }
+    }
+    if (done) where = folders_.back().path;
+  }
+  for (const auto& [file, text] : files) done = done && write_text(where + "/" + file, text);
+  if (done) {
+    limited_.push_back(controller);
+  } else {
+    refused_.push_back(std::string(controller == Controller::kCpu ? "cgroup-cpu" : "cgroup-pids") +
+                       ": the limit cannot be written");
+  }
+}
+
+bool ControlGroup::out_of_memory() const {
+  const char* file = version_ == Version::kV2 ? "/memory.events" : "/memory.oom_control";
+  return number_of(read_text(folder() + file), "oom_kill") > 0;
+}
+
+std::int64_t ControlGroup::peak_bytes() const {
+  const char* file = version_ == Version::kV2 ? "/memory.peak" : "/memory.max_usage_in_bytes";
+  return leading_number(read_text(folder() + file));
+}
+
+void ControlGroup::kill_all() const {
+  if (folders_.empty()) return;
+  if (version_ == Version::kV2 && write_text(folder() + "/cgroup.kill", "1")) return;
+  kill_members(folder());
+}
+
+}  // namespace falaj::exec::internal

@@ -1,0 +1,66 @@
+// exec/internal/control_group.h — a control group around one child: its limits, its peak, and the
+// certainty that no descendant outlives it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "exec/internal/fd.h"
+
+namespace falaj::exec::internal {
+
+struct GroupLimits {
+  std::int64_t memory_bytes_max = 0;  // 0 in each: no limit.
+  std::int64_t processes_max = 0;
+  double cpus_max = 0;  // Of processor time: 1.5 is one and a half processors.
+};
+
+enum class Controller : std::uint8_t { kMemory, kProcesses, kCpu };
+
+class ControlGroup {
+ public:
+  // Under this process's own group: version 2 where its memory controller is ours to use, else
+  // version 1, where each controller is a hierarchy of its own. kUnavailable when memory cannot be
+  // limited either way; refused() names the other limits that could not be set.
+  // Groups that a dead Falaj process left behind are emptied and removed on the way.
+  static Result<std::unique_ptr<ControlGroup>> create(const GroupLimits& limits);
+  ~ControlGroup();  // Kills what is left inside and removes the group.
+
+  // The child writes "0" to each of them to move itself in; [0] is the one with the memory.
+  std::vector<int> procs_fds() const;
+  bool limits(Controller controller) const;  // Whether its limit was asked for and set.
+  const std::vector<std::string>& refused() const { return refused_; }
+
+  // Whether the kernel killed something here for want of memory.
+  bool out_of_memory() const;
+  std::int64_t peak_bytes() const;  // 0 if the kernel does not say.
+  void kill_all() const;
+
+ private:
+  enum class Version : std::uint8_t { kV1, kV2 };
+  struct Folder {
+    std::string path;
+    Fd procs;
+  };
+  explicit ControlGroup(Version version) : version_(version) {}
+
+  static std::unique_ptr<ControlGroup> create_in(Version version, const std::string& parent,
+                                                 const GroupLimits& limits);
+  bool enter(const std::string& parent);
+  bool limit_memory(std::int64_t bytes_max) const;
+  void limit_others(const GroupLimits& limits);
+  void limit_other(Controller controller, std::string_view v1_mount, std::string_view v1_marker,
+                   const std::vector<std::pair<std::string, std::string>>& files);
+  const std::string& folder() const { return folders_.front().path; }
+
+  Version version_;
+  std::vector<Folder> folders_;  // One in version 2; one for each controller in version 1.
+  std::vector<Controller> limited_;
+  std::vector<std::string> refused_;  // "cgroup-pids: why"
+};
+
+}  // namespace falaj::exec::internal
