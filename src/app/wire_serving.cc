@@ -1,13 +1,16 @@
 #include "app/libraries.h"
 #include "app/wiring.h"
+#include "serving/trees/trees_runtime.h"
 
 namespace falaj::app {
 
 Result<Serving> wire_serving(const Options& options, Storage& storage, Features& features,
                              Training& training, telemetry::Metrics& metrics, const Clock& clock) {
   Serving parts;
-  parts.runtime = serving::lazy_onnx_runtime(
+  auto onnx_runtime = serving::lazy_onnx_runtime(
       {.library = library_folder() + "/libonnxruntime.so.1", .threads = options.serving_threads});
+  parts.runtime =
+      serving::with_own_trees(std::move(onnx_runtime), options.serving_threads, metrics);
   parts.sink = std::make_unique<serving::PredictionSink>(options.prediction_capacity);
   parts.deployments = std::make_unique<serving::Deployments>(
       *storage.sql, *storage.blobs, *training.models, *features.online, *parts.runtime, *parts.sink,

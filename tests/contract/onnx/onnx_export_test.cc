@@ -8,12 +8,14 @@
 
 #include "base/json.h"
 #include "serving/runtime.h"
+#include "serving/trees/trees_runtime.h"
 #include "table/io.h"
 #include "training/engine.h"
 #include "training/export.h"
 #include "training/lightgbm/model_text.h"
 #include "training/lightgbm/trainer.h"
 #include "training/proof.h"
+#include "training/proof_rows.h"
 #include "training/testing/samples.h"
 
 namespace falaj::training {
@@ -85,6 +87,32 @@ class OnnxExport : public ::testing::Test {
     RecordProperty("max_abs_diff", std::to_string(proof->max_abs_diff));
   }
 
+  // Our own trees against ONNX Runtime, bit by bit, on the rows of the proof.
+  void expect_own_trees_to_answer_alike() {
+    const std::string bytes = onnx::write_trees(to_onnx_trees(model_), {});
+    telemetry::Metrics metrics;
+    const auto own_runtime = serving::with_own_trees(
+        serving::open_onnx_runtime({FALAJ_ONNXRUNTIME, 1}).value(), 1, metrics);
+    const auto own = own_runtime->load_bytes(bytes).value();
+    const auto theirs = runtime().load_bytes(bytes).value();
+    ASSERT_NE(metrics.exposition().find("models_loaded_total{scorer=\"trees\"} 1"),
+              std::string::npos);
+    ProofRows source({model_, data_.valid.values, 50'000, 2});
+    std::vector<float> chunk;
+    std::vector<float> got;
+    std::vector<float> expected;
+    std::size_t rows = 0;
+    while (source.next(1'000, chunk)) {
+      ASSERT_TRUE(own->score(chunk, model_.features, got).ok());
+      ASSERT_TRUE(theirs->score(chunk, model_.features, expected).ok());
+      ASSERT_EQ(got.size(), expected.size());
+      ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0);
+      rows += got.size();
+    }
+    EXPECT_GE(rows, 50'000u);
+    RecordProperty("own_rows", std::to_string(rows));
+  }
+
   // Runs all valid rows and compares each label with its probabilities.
   void expect_labels_to_follow(serving::Session& session) {
     const auto rows = static_cast<std::int64_t>(data_.valid.count());
@@ -115,11 +143,13 @@ class OnnxExport : public ::testing::Test {
 TEST_F(OnnxExport, a_classifier_equals_lightgbm_on_every_row) {
   train(LabelKind::kClasses, 31);
   expect_equal();
+  expect_own_trees_to_answer_alike();
 }
 
 TEST_F(OnnxExport, a_regression_equals_lightgbm_on_every_row) {
   train(LabelKind::kAmounts, 32);
   expect_equal();
+  expect_own_trees_to_answer_alike();
 }
 
 // The runtime takes such weights for probabilities, and labels by another threshold.
