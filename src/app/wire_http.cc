@@ -1,3 +1,4 @@
+#include "api/caller.h"
 #include "api/console/console.h"
 #include "api/inference/inference_routes.h"
 #include "api/native/openapi.h"
@@ -13,10 +14,17 @@ namespace {
 // The one question before every handler. There is one principal so far: whoever sits at this
 // machine, which is why the server listens on loopback only.
 Status gate(const net::Route& route, net::Request& request) {
-  request.principal = "user:dev";
-  const security::Principal principal{security::PrincipalKind::kUser, request.principal};
+  static const security::PrincipalPtr kDeveloper = [] {
+    security::Principal developer;
+    developer.kind = security::PrincipalKind::kUser;
+    developer.id = "user:dev";
+    developer.name = "dev";
+    return std::make_shared<const security::Principal>(std::move(developer));
+  }();
+  request.principal = kDeveloper->id;
+  request.caller = api::make_caller(kDeveloper);
   const security::Decision decision =
-      security::decide({.principal = principal,
+      security::decide({.principal = *kDeveloper,
                         .action = route.permission.action(),
                         .loopback_peer = net::is_loopback_address(request.peer)});
   if (decision.allowed) return {};

@@ -287,7 +287,7 @@ struct DiskWorld {
     EXPECT_TRUE(
         sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration})
             .ok());
-    context.principal.name = "user:test";
+    context.principal.id = "user:test";
     context.project = ProjectName("pay");
     context.zone = Zone("ae");
   }

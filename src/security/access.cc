@@ -47,8 +47,8 @@ Decision decide(const AccessRequest& request) {
   }
   if (is_public(request.action)) return {true, "\"" + action + "\" is public"};
   const Principal& principal = request.principal;
-  if (principal.kind != PrincipalKind::kUser || principal.name != kLocalDeveloper) {
-    return {false, (principal.name.empty() ? "an unnamed caller" : principal.name) +
+  if (principal.kind != PrincipalKind::kUser || principal.id != kLocalDeveloper) {
+    return {false, (principal.id.empty() ? "an unnamed caller" : principal.id) +
                        " has no grant for \"" + action + "\""};
   }
   if (!request.loopback_peer) {

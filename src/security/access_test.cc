@@ -7,7 +7,14 @@
 namespace falaj::security {
 namespace {
 
-const Principal kDeveloper{PrincipalKind::kUser, "user:dev"};
+Principal caller(PrincipalKind kind, std::string id) {
+  Principal principal;
+  principal.kind = kind;
+  principal.id = std::move(id);
+  return principal;
+}
+
+const Principal kDeveloper = caller(PrincipalKind::kUser, "user:dev");
 
 TEST(Access, every_action_is_declared_once_with_its_meaning) {
   std::set<std::string_view> seen;
@@ -40,14 +47,13 @@ TEST(Access, from_elsewhere_only_public_actions_remain) {
 }
 
 TEST(Access, other_names_have_no_grant_even_on_loopback) {
-  const Principal others[] = {{PrincipalKind::kUser, ""},
-                              {PrincipalKind::kUser, "user:eve"},
-                              {PrincipalKind::kUser, "user:dev "},
-                              {PrincipalKind::kService, "user:dev"},
-                              {PrincipalKind::kSystem, "service:loop"}};
+  const Principal others[] = {
+      caller(PrincipalKind::kUser, ""), caller(PrincipalKind::kUser, "user:eve"),
+      caller(PrincipalKind::kUser, "user:dev "), caller(PrincipalKind::kService, "user:dev"),
+      caller(PrincipalKind::kSystem, "service:loop")};
   for (const Principal& other : others) {
-    EXPECT_FALSE(decide({other, "objects.read", true}).allowed) << other.name;
-    EXPECT_TRUE(decide({other, "public.read", false}).allowed) << other.name;
+    EXPECT_FALSE(decide({other, "objects.read", true}).allowed) << other.id;
+    EXPECT_TRUE(decide({other, "public.read", false}).allowed) << other.id;
   }
 }
 

@@ -156,7 +156,7 @@ Result<AuditEntry> Audit::append(SqlTransaction& tx, const RequestContext& conte
   const AuditHead head = FALAJ_TRY(read_head(tx));
   AuditEntry entry{head.sequence + 1,
                    clock_.now(),
-                   context.principal.name,
+                   context.principal.id,
                    context.project.str(),
                    event.action,
                    event.object,

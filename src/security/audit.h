@@ -20,7 +20,7 @@ namespace falaj::security {
 struct AuditEntry {
   std::int64_t sequence = 0;  // 1, 2, 3 … without gaps.
   Timestamp at{};
-  std::string actor;    // Principal name.
+  std::string actor;    // Principal id: opaque.
   std::string project;  // "" above projects.
   std::string action;   // "object.apply", "model.promote", "loop.retrain"
   std::string object;   // "FeatureView/payments/customer_activity"

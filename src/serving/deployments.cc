@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "serving/internal/published.h"
+#include "base/published.h"
 
 namespace falaj::serving {
 

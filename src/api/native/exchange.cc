@@ -11,7 +11,7 @@ ProjectName project_of(const net::Request& request) {
 Result<security::RequestContext> context_of(const net::Request& request,
                                             const catalog::Catalog& catalog) {
   security::RequestContext context;
-  context.principal = {security::PrincipalKind::kUser, request.principal};
+  context.principal = principal_of(request);
   context.project = project_of(request);
   context.zone = FALAJ_TRY(catalog.zone_of(context.project.str()));
   context.deadline = request.deadline;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "api/caller.h"
 #include "base/json.h"
 #include "catalog/catalog.h"
 #include "net/router.h"

@@ -41,6 +41,8 @@ class NativeRoutesTest : public ::testing::Test {
     request.body = std::move(body);
     request.body_file = std::move(body_file);
     request.principal = "user:dev";
+    request.caller = make_caller(std::make_shared<const security::Principal>(
+        security::Principal{security::PrincipalKind::kUser, request.principal}));
     const net::Match match = router_.match(request);
     EXPECT_NE(match.route, nullptr) << path;
     return match.route == nullptr ? Response{} : match.route->sync_handler(request);

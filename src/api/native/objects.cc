@@ -35,7 +35,7 @@ Result<Value> apply(Services& services, const net::Request& request) {
     if (object.project.empty()) object.project = project_for(services, request, object.kind);
   }
   security::RequestContext context;
-  context.principal = {security::PrincipalKind::kUser, request.principal};
+  context.principal = principal_of(request);
   context.request_id = request.request_id;
   const bool dry_run = request.query_param("dry_run").value_or("") == "true";
   const auto applied = FALAJ_TRY(services.catalog.apply(
@@ -86,7 +86,7 @@ Result<Value> remove(Services& services, const net::Request& request) {
   const std::string& kind = request.params.find("kind")->second;
   const std::string& name = request.params.find("name")->second;
   security::RequestContext context;
-  context.principal = {security::PrincipalKind::kUser, request.principal};
+  context.principal = principal_of(request);
   context.request_id = request.request_id;
   context.project = ProjectName(project_for(services, request, kind));
   FALAJ_TRY(services.catalog.remove(context, kind, context.project.str(), name));

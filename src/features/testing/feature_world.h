@@ -65,7 +65,8 @@ class FeatureWorld {
     EXPECT_TRUE(
         sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration})
             .ok());
-    context.principal = {security::PrincipalKind::kUser, "user:test"};
+    context.principal.kind = security::PrincipalKind::kUser;
+    context.principal.id = "user:test";
     context.project = ProjectName("pay");
     context.zone = Zone("ae");
     restart();

@@ -1,4 +1,4 @@
-// serving/internal/published.h — a value that many threads read and one replaces.
+// base/published.h — a value that many threads read and one replaces.
 //
 // Each reading thread has its own copy of the pointer behind its own mutex, which only a
 // replacement ever contends for: a read costs an uncontended lock and a reference count, and no
@@ -13,7 +13,7 @@
 
 #include "base/mutex.h"
 
-namespace falaj::serving {
+namespace falaj {
 
 template <class T>
 class Published {
@@ -50,4 +50,4 @@ class Published {
   std::array<Shard, kShards> shards_;
 };
 
-}  // namespace falaj::serving
+}  // namespace falaj

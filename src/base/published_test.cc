@@ -1,11 +1,11 @@
-#include "serving/internal/published.h"
+#include "base/published.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-namespace falaj::serving {
+namespace falaj {
 namespace {
 
 TEST(Published, is_seen_by_every_thread_once_replace_returned) {
@@ -54,4 +54,4 @@ TEST(Published, never_goes_back_for_a_reader_and_frees_what_nobody_holds) {
 }
 
 }  // namespace
-}  // namespace falaj::serving
+}  // namespace falaj
