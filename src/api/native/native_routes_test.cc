@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "api/caller.h"
 #include "api/native/services.h"
 #include "base/json.h"
 #include "features/quarantine_files.h"
