@@ -51,7 +51,7 @@ Status Program::open(const Options& options) {
   start_ticking(options);
   FALAJ_TRY(wire_http(options, http_, metrics_));
   host_ = options.http.host;
-  if (!options.http.tls.certificate.empty()) scheme_ = "https";
+  if (!options.http.tls.identity.chain_pem.empty()) scheme_ = "https";
   training_.queue->start();
   return {};
 }

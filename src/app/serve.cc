@@ -65,7 +65,10 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.data_folder = settings.text("data.dir");
   options.http.host = settings.text("server.host");
   options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));
-  options.http.tls = {settings.text("server.tls_cert"), settings.text("server.tls_key")};
+  if (!settings.text("server.tls_cert").empty()) {
+    options.http.tls.identity = FALAJ_TRY(
+        read_identity({settings.text("server.tls_cert"), settings.text("server.tls_key")}));
+  }
   options.http.loop_threads = static_cast<unsigned>(settings.integer("server.threads"));
   options.http.connections_max =
       static_cast<std::size_t>(settings.integer("server.connections_max"));

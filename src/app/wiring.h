@@ -45,6 +45,14 @@ struct Options {
   Duration tick_interval = Duration::seconds(1);
 };
 
+// The files of a certificate that somebody else manages (server.tls_cert, server.tls_key).
+struct TlsFiles {
+  std::string chain;
+  std::string key;
+};
+// kInvalidArgument naming the file that cannot be read.
+Result<net::TlsIdentity> read_identity(const TlsFiles& files);
+
 struct Storage {
   std::unique_ptr<storage::FolderLock> lock;
   std::unique_ptr<storage::SqlStore> sql;

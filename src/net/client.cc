@@ -288,7 +288,7 @@ class HttpClient final : public Client {
 Result<std::unique_ptr<Client>> Client::create(const ClientOptions& options) {
   Url url = FALAJ_TRY(parse_url(options.base_url));
   TlsContext tls;
-  if (url.scheme == Url::Scheme::kHttps) tls = FALAJ_TRY(make_client_tls(options.ca_file));
+  if (url.scheme == Url::Scheme::kHttps) tls = FALAJ_TRY(make_client_tls(options.tls));
   return std::unique_ptr<Client>(
       std::make_unique<HttpClient>(options, std::move(url), std::move(tls)));
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "net/http.h"
+#include "net/tls_options.h"
 
 namespace falaj::net {
 
@@ -15,7 +16,7 @@ struct ClientOptions {
   Headers headers;       // Sent with every request.
   Duration connect_timeout = Duration::seconds(5);
   Duration request_timeout = Duration::minutes(10);
-  std::string ca_file;  // For https; the system's store when empty.
+  ClientTls tls;  // For https.
   std::size_t reply_bytes_max = 256u << 20;
 };
 
@@ -25,7 +26,8 @@ struct ClientReply {
   std::string body;
 };
 
-// One keep-alive connection; blocking; not thread-safe (make one per thread).
+// One keep-alive connection; blocking; not thread-safe (make one per thread). Follows no redirect:
+// it is a reply like any other.
 class Client {
  public:
   static Result<std::unique_ptr<Client>> create(const ClientOptions& options);

@@ -40,9 +40,11 @@ struct Request {
   // When the route asked for it, the body went to this file instead (large uploads).
   std::string body_file;
   std::map<std::string, std::string, std::less<>> params;  // From the route's {placeholders}.
-  std::string request_id;                // X-Request-Id, taken over if well-formed, else made.
-  std::string traceparent;               // W3C; made if absent.
-  std::string peer;                      // Address of the client.
+  std::string request_id;   // X-Request-Id, taken over if well-formed, else made.
+  std::string traceparent;  // W3C; made if absent.
+  std::string peer;         // Address of the client.
+  // Who the client's certificate says it is (net/tls_options.h); "" when none was shown.
+  std::string tls_peer;
   std::string principal;                 // Who asks, e.g. "user:dev"; set by the gate.
   std::shared_ptr<const Caller> caller;  // Set by the gate as well; null before it ran.
   Timestamp deadline = Timestamp::max();

@@ -9,19 +9,15 @@
 
 #include "base/time.h"
 #include "net/router.h"
+#include "net/tls_options.h"
 #include "telemetry/metrics.h"
 
 namespace falaj::net {
 
-struct TlsFiles {
-  std::string certificate;  // PEM chain. Empty: plain HTTP.
-  std::string key;
-};
-
 struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free one, see port().
-  TlsFiles tls;            // TLS 1.3 only.
+  ServerTls tls;           // TLS 1.3 only.
   unsigned loop_threads = 2;
   unsigned pool_threads = 8;
   std::size_t pool_queue_max = 1024;
@@ -41,12 +37,16 @@ struct ServerOptions {
 class Server {
  public:
   // Listens before it returns. FJ-8007 when the port is taken, naming it and the next step;
-  // FJ-7003 when `host` is not loopback and there is no TLS.
+  // FJ-7003 when `host` is not loopback and there is no TLS. With TLS, shakes hands with itself
+  // first: a 1.2 hello must fail and a 1.3 one succeed, whatever the system's settings say.
   // `router`, `metrics` outlive the server.
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options, const Router& router,
                                                Gate gate, telemetry::Metrics& metrics);
   virtual ~Server() = default;  // Drains first.
   virtual std::uint16_t port() const = 0;
+  // Shows `identity` to connections made from now on; those that are open stay as they are.
+  // kInvalidArgument, and the old one stays in use, when it cannot be used. Thread-safe.
+  virtual Status renew(const TlsIdentity& identity) = 0;
   // Stops accepting, lets running requests finish up to `limit`, closes streams. Idempotent.
   virtual void drain(Duration limit) = 0;
 };

@@ -41,11 +41,11 @@ std::string_view LoopState::date() {
 
 void open_connection(ServerCore& core, LoopState& loop, int socket, std::string peer) {
   TlsSession session;
-  if (core.tls != nullptr) {
+  if (core.is_tls) {
+    MutexLock lock(core.mutex);
     Result<TlsSession> made = accept_session(*core.tls, socket);
     if (!made.ok()) {
       ::close(socket);
-      MutexLock lock(core.mutex);
       --core.open_connections;
       core.all_closed.notify_all();
       return;
@@ -187,6 +187,7 @@ bool Connection::yield() {
 bool Connection::shake_hands() {
   switch (transport_.handshake().outcome) {
     case IoOutcome::kDone:
+      tls_peer_ = transport_.peer();
       become_idle();
       return true;
     case IoOutcome::kWantRead:
@@ -196,10 +197,25 @@ bool Connection::shake_hands() {
       watch_->wait_writable();
       return false;
     default:
-      core_.series.refused(Refusal::kMalformed);
-      close();
-      return false;
+      return give_up_handshake();
   }
+}
+
+// A browser or script that left out the "s" is told, in its own language; nothing of what it sent
+// is looked at.
+bool Connection::give_up_handshake() {
+  if (!transport_.heard_plain_http()) {
+    core_.series.refused(Refusal::kHandshake);
+    close();
+    return false;
+  }
+  transport_.drop_tls();
+  begin_request();
+  refuse({400,
+          Error(Code::kInvalidArgument,
+                "this port speaks TLS 1.3 only: begin the address with https://"),
+          Refusal::kHandshake});
+  return true;
 }
 
 bool Connection::wants_bytes() const {
@@ -238,8 +254,9 @@ bool Connection::read_some() {
       close();
       return false;
   }
-  // A short read means that the socket is empty: saves a call that would say so.
-  if (!transport_.is_tls() && result.bytes < loop_.scratch.size()) readable_ = false;
+  // A short read means that the socket is empty: saves a call that would say so. If more has come
+  // since, waiting ends at once.
+  if (result.bytes < loop_.scratch.size() && !transport_.has_buffered()) readable_ = false;
   take_bytes({loop_.scratch.data(), result.bytes});
   return state_ != State::kClosed;
 }

@@ -63,6 +63,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   bool step();
   bool yield();
   bool shake_hands();
+  bool give_up_handshake();
   bool read_some();
   bool wants_bytes() const;
   void take_bytes(std::string_view bytes);
@@ -83,6 +84,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   void on_head(ParseState state);
   void take_over_ids();
   Status check_target();
+  bool check_peer();
   bool check_head();
   bool host_allowed(std::string_view authority) const;
   bool find_route();
@@ -110,6 +112,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   int socket_;  // Until start() gives it to watch_.
   Transport transport_;
   const std::string peer_;
+  TlsPeer tls_peer_;
 
   State state_;
   bool pumping_ = false;

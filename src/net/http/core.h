@@ -30,14 +30,14 @@ struct ServerCore {
         gate(std::move(g)),
         series(metrics, r),
         hosts(options.host, options.allowed_hosts,
-              options.tls.certificate.empty() ? "http" : "https") {}
+              options.tls.identity.chain_pem.empty() ? "http" : "https") {}
 
   const ServerOptions options;
   const Router& router;
   const Gate gate;
   HttpSeries series;
   const HostPolicy hosts;
-  TlsContext tls;
+  const bool is_tls = !options.tls.identity.chain_pem.empty();
   std::unique_ptr<exec::Pool> pool;
   std::atomic<bool> draining = false;  // Replies close their connection.
   std::atomic<bool> cut = false;       // Queued requests are no longer worth running.
@@ -45,6 +45,7 @@ struct ServerCore {
   Mutex mutex;
   CondVar all_closed;
   std::size_t open_connections FALAJ_GUARDED_BY(mutex) = 0;
+  TlsContext tls FALAJ_GUARDED_BY(mutex);  // Replaced by renew(); sessions keep theirs.
 };
 
 // What the connections of one loop share; used on its thread only.

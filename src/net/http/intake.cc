@@ -62,6 +62,7 @@ std::size_t Connection::consume(std::string_view bytes) {
 void Connection::begin_request() {
   clear(request_);
   request_.peer = peer_;
+  request_.tls_peer = tls_peer_.name;
   parser_.begin(request_);
   route_ = nullptr;
   authority_ = {};
@@ -138,9 +139,18 @@ void Connection::on_head(ParseState state) {
   keep_alive_ = head.keep_alive && head.version == 11;
   body_follows_ = state == ParseState::kHeadDone;
   take_over_ids();
-  if (!check_head() || !find_route()) return;
+  if (!check_peer() || !check_head() || !find_route()) return;
   if (body_follows_ && gate_comes_first()) return run_gate_first();
   expect_body();
+}
+
+// False: answered. A connection may be older than the certificate that it was made with.
+bool Connection::check_peer() {
+  if (tls_peer_.name.empty() || SystemClock().now() <= tls_peer_.not_after) return true;
+  const Error expired(ErrorId::kPeerRefused, "the certificate of " + tls_peer_.name +
+                                                 " has expired: connect with a new one");
+  refuse({http_status(expired), expired, Refusal::kHandshake});
+  return false;
 }
 
 void Connection::take_over_ids() {

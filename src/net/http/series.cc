@@ -24,8 +24,8 @@ const MetricInfo kRefused{"falaj_http_refused_total",
                           {"reason"}};
 
 constexpr std::array<std::string_view, kRefusalCount> kReasons{
-    "connections", "descriptors", "host",        "origin",    "head_size",
-    "body_size",   "slow_sender", "slow_reader", "malformed", "pool_full"};
+    "connections", "descriptors", "host",      "origin",    "head_size", "body_size",
+    "slow_sender", "slow_reader", "malformed", "pool_full", "handshake"};
 
 int slot_key(Method method, int status) { return status * 8 + static_cast<int>(method); }
 

@@ -45,8 +45,9 @@ enum class Refusal : std::uint8_t {
   kSlowReader,
   kMalformed,
   kPoolFull,
+  kHandshake,
 };
-inline constexpr std::size_t kRefusalCount = 10;
+inline constexpr std::size_t kRefusalCount = 11;
 
 class HttpSeries {
  public:

@@ -74,7 +74,7 @@ class Acceptor final : public Pollable {
     }
     if (!room) {
       core_.series.refused(Refusal::kConnections);
-      if (core_.tls == nullptr) ::send(socket, kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL);
+      if (!core_.is_tls) ::send(socket, kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL);
       ::shutdown(socket, SHUT_WR);
       ::close(socket);
       return;
@@ -111,9 +111,7 @@ class HttpServer final : public Server {
   ~HttpServer() override { drain(kDestructorLimit); }
 
   Status begin() {
-    if (!core_.options.tls.certificate.empty()) {
-      core_.tls = FALAJ_TRY(make_server_tls(core_.options.tls.certificate, core_.options.tls.key));
-    }
+    if (core_.is_tls) FALAJ_TRY(renew(core_.options.tls.identity));
     const int socket = FALAJ_TRY(listen_on(core_.options.host, core_.options.port));
     sockaddr_storage address{};
     socklen_t size = sizeof address;
@@ -128,6 +126,16 @@ class HttpServer final : public Server {
   }
 
   std::uint16_t port() const override { return port_; }
+
+  Status renew(const TlsIdentity& identity) override {
+    if (!core_.is_tls) return Error(Code::kFailedPrecondition, "this server speaks plain HTTP");
+    ServerTls options = core_.options.tls;
+    options.identity = identity;
+    TlsContext made = FALAJ_TRY(make_server_tls(options));
+    MutexLock lock(core_.mutex);
+    core_.tls = std::move(made);
+    return {};
+  }
 
   void drain(Duration limit) override {
     MutexLock once(drain_mutex_);
@@ -218,7 +226,7 @@ Status prepare_uploads(const ServerOptions& options, const Router& router) {
 
 Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, const Router& router,
                                               Gate gate, telemetry::Metrics& metrics) {
-  if (options.tls.certificate.empty() && !is_loopback_host(options.host)) {
+  if (options.tls.identity.chain_pem.empty() && !is_loopback_host(options.host)) {
     return Error(ErrorId::kUnsafeListen, "listening on " + options.host +
                                              " without TLS would send everything in the clear: " +
                                              "give a certificate and key, or listen on 127.0.0.1");

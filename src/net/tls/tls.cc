@@ -1,24 +1,31 @@
 #include "net/tls/tls.h"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include <array>
 #include <csignal>
 #include <mutex>
+#include <vector>
+
+#include "net/text.h"
 
 namespace falaj::net {
 namespace {
 
-std::string last_tls_error() {
-  std::array<char, 256> text{};
-  const unsigned long code = ERR_get_error();
-  ERR_clear_error();
-  if (code == 0) return "unknown reason";
-  ERR_error_string_n(code, text.data(), text.size());
-  return text.data();
-}
+using X509Ptr = std::unique_ptr<X509, decltype(&X509_free)>;
+using BioPtr = std::unique_ptr<BIO, decltype(&BIO_free_all)>;
+
+constexpr const char* kSuites = "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+constexpr const char* kGroups = "X25519:P-256";
+constexpr std::size_t kPemBytesMax = 1 << 20;
+constexpr long kPeerChainBytesMax = 32 << 10;
+constexpr int kPeerChainDepthMax = 4;
+constexpr std::string_view kPinPrefix = "sha256:";
+constexpr std::size_t kFingerprintBytes = 32;
+using Fingerprint = std::array<unsigned char, kFingerprintBytes>;
 
 // OpenSSL writes with write(2): a peer that has gone would end the process by SIGPIPE.
 void ignore_sigpipe() {
@@ -31,15 +38,49 @@ void ignore_sigpipe() {
   });
 }
 
+// A place on every context for what its callbacks need; freed with the context, which sessions may
+// hold longer than anybody else does.
+template <typename T>
+int slot_of() {
+  static const int slot = SSL_CTX_get_ex_new_index(
+      0, nullptr, nullptr, nullptr,
+      [](void*, void* held, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<T*>(held); });
+  return slot;
+}
+
+template <typename T>
+bool keep(SSL_CTX* context, T value) {
+  auto held = std::make_unique<T>(std::move(value));
+  if (SSL_CTX_set_ex_data(context, slot_of<T>(), held.get()) != 1) return false;
+  held.release();  // NOLINT: the context's now.
+  return true;
+}
+
+template <typename T>
+const T* kept(const SSL_CTX* context) {
+  return static_cast<const T*>(SSL_CTX_get_ex_data(context, slot_of<T>()));
+}
+
 Result<TlsContext> make_context(const SSL_METHOD* method) {
   ignore_sigpipe();
   TlsContext context(SSL_CTX_new(method));
-  if (context == nullptr || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1) {
-    return Error(Code::kInternal, "TLS 1.3 is not available: " + last_tls_error());
-  }
-  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                      SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX* c = context.get();
+  // Both ends of the range, and each answer looked at: the system's configuration may interfere.
+  const bool good = c != nullptr && SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) == 1 &&
+                    SSL_CTX_set_max_proto_version(c, TLS1_3_VERSION) == 1 &&
+                    SSL_CTX_get_min_proto_version(c) == TLS1_3_VERSION &&
+                    SSL_CTX_get_max_proto_version(c) == TLS1_3_VERSION &&
+                    SSL_CTX_set_ciphersuites(c, kSuites) == 1 &&
+                    SSL_CTX_set1_groups_list(c, kGroups) == 1 &&
+                    SSL_CTX_set_max_early_data(c, 0) == 1;
+  if (!good) return Error(Code::kInternal, "TLS 1.3 is not available: " + last_tls_error());
+  SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                          SSL_MODE_RELEASE_BUFFERS);
+  // One system call takes a record's head and body, and whatever follows.
+  SSL_CTX_set_read_ahead(c, 1);
+  SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_max_cert_list(c, kPeerChainBytesMax);
+  SSL_CTX_set_verify_depth(c, kPeerChainDepthMax);
   return context;
 }
 
@@ -54,6 +95,160 @@ int select_http11(SSL*, const unsigned char** out, unsigned char* out_size, cons
   return SSL_TLSEXT_ERR_OK;
 }
 
+// ---- PEM --------------------------------------------------------------------------------------
+
+BioPtr read_only(const std::string& text) {
+  if (text.size() > kPemBytesMax) return BioPtr(nullptr, BIO_free_all);
+  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free_all);
+}
+
+// No prompt: an encrypted key is refused instead of waiting at a terminal.
+int no_passphrase(char*, int, int, void*) { return -1; }
+
+// Every certificate of the text.
+std::vector<X509Ptr> certificates_in(const std::string& pem) {
+  std::vector<X509Ptr> found;
+  const BioPtr bio = read_only(pem);
+  while (bio != nullptr) {
+    X509Ptr next(PEM_read_bio_X509(bio.get(), nullptr, no_passphrase, nullptr), X509_free);
+    if (next == nullptr) break;
+    found.push_back(std::move(next));
+  }
+  ERR_clear_error();  // The end of the text counts as one.
+  return found;
+}
+
+Status show(SSL_CTX* context, const TlsIdentity& identity) {
+  const std::vector<X509Ptr> chain = certificates_in(identity.chain_pem);
+  if (chain.empty() || SSL_CTX_use_certificate(context, chain.front().get()) != 1) {
+    return Error(Code::kInvalidArgument,
+                 "the TLS certificate chain cannot be used: it holds no certificate (PEM)");
+  }
+  for (std::size_t i = 1; i < chain.size(); ++i) {
+    if (SSL_CTX_add1_chain_cert(context, chain[i].get()) != 1) {
+      return Error(Code::kInvalidArgument, "the TLS chain cannot be used: " + last_tls_error());
+    }
+  }
+  const BioPtr bio = read_only(identity.key_pem);
+  EVP_PKEY* key = bio == nullptr
+                      ? nullptr
+                      : PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr);
+  const bool used = key != nullptr && SSL_CTX_use_PrivateKey(context, key) == 1 &&
+                    SSL_CTX_check_private_key(context) == 1;
+  EVP_PKEY_free(key);
+  if (used) return {};
+  return Error(
+      Code::kInvalidArgument,
+      "the TLS key cannot be used (PEM, not encrypted, of the chain's first certificate): " +
+          last_tls_error());
+}
+
+// ---- Whom a server believes ---------------------------------------------------------------------
+
+std::string der_of(X509* certificate) {
+  unsigned char* bytes = nullptr;
+  const int size = i2d_X509(certificate, &bytes);
+  if (size <= 0) return "";
+  std::string der(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+  OPENSSL_free(bytes);
+  return der;
+}
+
+// After OpenSSL's own checks of one certificate of the chain: the leaf must have a name for us.
+int check_client(int good, X509_STORE_CTX* checking) {
+  if (good != 1 || X509_STORE_CTX_get_error_depth(checking) != 0) return good;
+  const auto* session = static_cast<const SSL*>(
+      X509_STORE_CTX_get_ex_data(checking, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  const auto* name = kept<PeerName>(SSL_get_SSL_CTX(session));
+  if (name != nullptr && *name && (*name)(der_of(X509_STORE_CTX_get_current_cert(checking))).ok()) {
+    return 1;
+  }
+  X509_STORE_CTX_set_error(checking, X509_V_ERR_APPLICATION_VERIFICATION);
+  return 0;
+}
+
+Status ask_for_clients(SSL_CTX* context, const ServerTls& options) {
+  const std::vector<X509Ptr> authorities = certificates_in(options.client_authorities_pem);
+  if (authorities.empty()) {
+    return Error(Code::kInvalidArgument, "the authorities of client certificates hold none (PEM)");
+  }
+  X509_STORE* store = SSL_CTX_get_cert_store(context);
+  for (const X509Ptr& authority : authorities) {
+    // The names are sent, so that a browser does not offer what would be refused.
+    if (X509_STORE_add_cert(store, authority.get()) != 1 ||
+        SSL_CTX_add_client_CA(context, authority.get()) != 1) {
+      return Error(Code::kInvalidArgument,
+                   "an authority of client certificates cannot be used: " + last_tls_error());
+    }
+  }
+  if (!keep(context, options.peer_name)) return Error(Code::kInternal, last_tls_error());
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, check_client);
+  return {};
+}
+
+// ---- Whom a client believes ---------------------------------------------------------------------
+
+Result<Fingerprint> fingerprint_of(std::string_view text) {
+  Fingerprint bytes{};
+  std::size_t digits = 0;
+  for (const char c : text) {
+    if (c == ':') continue;  // AB:CD:… is how other tools print it.
+    const int value = hex_value(c);
+    if (value < 0 || digits == 2 * bytes.size()) {
+      digits = 0;
+      break;
+    }
+    unsigned char& byte = bytes[digits / 2];
+    byte = static_cast<unsigned char>(byte << 4 | value);
+    ++digits;
+  }
+  if (digits == 2 * bytes.size()) return bytes;
+  return Error(Code::kInvalidArgument, "'sha256:" + std::string(text.substr(0, 100)) +
+                                           "' is no fingerprint: 64 hexadecimal digits follow");
+}
+
+bool has_fingerprint(X509* certificate, const Fingerprint& wanted) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  return X509_digest(certificate, EVP_sha256(), digest.data(), &size) == 1 &&
+         size == wanted.size() && CRYPTO_memcmp(digest.data(), wanted.data(), size) == 0;
+}
+
+// Believes the one certificate of the server's chain that has the fingerprint, then checks as ever.
+int verify_pinned(X509_STORE_CTX* checking, void* pinned) {
+  STACK_OF(X509)* sent = X509_STORE_CTX_get0_untrusted(checking);
+  STACK_OF(X509)* trusted = sk_X509_new_null();
+  for (int i = 0; i < sk_X509_num(sent); ++i) {
+    X509* each = sk_X509_value(sent, i);
+    if (has_fingerprint(each, *static_cast<const Fingerprint*>(pinned)))
+      sk_X509_push(trusted, each);
+  }
+  X509_STORE_CTX_set0_trusted_stack(checking, trusted);
+  X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(checking), X509_V_FLAG_PARTIAL_CHAIN);
+  const int good = X509_verify_cert(checking);
+  X509_STORE_CTX_set0_trusted_stack(checking, nullptr);
+  sk_X509_free(trusted);
+  return good;
+}
+
+Status believe(SSL_CTX* context, const std::string& authority) {
+  if (authority.starts_with(kPinPrefix)) {
+    const Fingerprint pin =
+        FALAJ_TRY(fingerprint_of(std::string_view(authority).substr(kPinPrefix.size())));
+    if (!keep(context, pin)) return Error(Code::kInternal, last_tls_error());
+    SSL_CTX_set_cert_verify_callback(context, verify_pinned,
+                                     const_cast<Fingerprint*>(kept<Fingerprint>(context)));
+    return {};
+  }
+  const int loaded = authority.empty()
+                         ? SSL_CTX_set_default_verify_paths(context)
+                         : SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr);
+  if (loaded == 1) return {};
+  return Error(Code::kInvalidArgument, "cannot read the certificate authorities '" +
+                                           (authority.empty() ? "system store" : authority) +
+                                           "' (PEM): " + last_tls_error());
+}
+
 Result<TlsSession> make_session(ssl_ctx_st& context, int socket) {
   TlsSession session(SSL_new(&context));
   if (session == nullptr || SSL_set_fd(session.get(), socket) != 1) {
@@ -64,36 +259,37 @@ Result<TlsSession> make_session(ssl_ctx_st& context, int socket) {
 
 }  // namespace
 
+std::string last_tls_error() {
+  std::array<char, 256> text{};
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  if (code == 0) return "unknown reason";
+  ERR_error_string_n(code, text.data(), text.size());
+  return text.data();
+}
+
 void FreeTlsContext::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
 void FreeTlsSession::operator()(ssl_st* session) const { SSL_free(session); }
 
-Result<TlsContext> make_server_tls(const std::string& certificate_file,
-                                   const std::string& key_file) {
+Result<TlsContext> make_server_tls(const ServerTls& options) {
   TlsContext context = FALAJ_TRY(make_context(TLS_server_method()));
-  if (SSL_CTX_use_certificate_chain_file(context.get(), certificate_file.c_str()) != 1) {
-    return Error(Code::kInvalidArgument, "cannot read the TLS certificate chain '" +
-                                             certificate_file + "' (PEM): " + last_tls_error());
-  }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return Error(Code::kInvalidArgument, "cannot use the TLS key '" + key_file +
-                                             "' (PEM, of the first certificate in '" +
-                                             certificate_file + "'): " + last_tls_error());
-  }
-  SSL_CTX_set_alpn_select_cb(context.get(), select_http11, nullptr);
+  SSL_CTX* c = context.get();
+  FALAJ_TRY(show(c, options.identity));
+  // No resumption: a session would outlive the certificate, or the right, that it began with.
+  SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                             SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_RENEGOTIATION);
+  if (SSL_CTX_set_num_tickets(c, 0) != 1) return Error(Code::kInternal, last_tls_error());
+  SSL_CTX_set_alpn_select_cb(c, select_http11, nullptr);
+  if (!options.client_authorities_pem.empty()) FALAJ_TRY(ask_for_clients(c, options));
+  FALAJ_TRY(prove_version(*c));
   return context;
 }
 
-Result<TlsContext> make_client_tls(const std::string& ca_file) {
+Result<TlsContext> make_client_tls(const ClientTls& options) {
   TlsContext context = FALAJ_TRY(make_context(TLS_client_method()));
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-  const int loaded = ca_file.empty()
-                         ? SSL_CTX_set_default_verify_paths(context.get())
-                         : SSL_CTX_load_verify_locations(context.get(), ca_file.c_str(), nullptr);
-  if (loaded != 1) {
-    return Error(Code::kInvalidArgument, "cannot read the certificate authorities '" +
-                                             (ca_file.empty() ? "system store" : ca_file) +
-                                             "': " + last_tls_error());
-  }
+  FALAJ_TRY(believe(context.get(), options.authority));
+  if (!options.identity.chain_pem.empty()) FALAJ_TRY(show(context.get(), options.identity));
   return context;
 }
 
@@ -115,6 +311,16 @@ Result<TlsSession> connect_session(ssl_ctx_st& context, int socket, const std::s
     }
   }
   return session;
+}
+
+TlsPeer peer_of(const ssl_st& session) {
+  X509* certificate = SSL_get0_peer_certificate(&session);
+  const auto* name = kept<PeerName>(SSL_get_SSL_CTX(&session));
+  if (certificate == nullptr || name == nullptr || !*name) return {};
+  Result<std::string> text = (*name)(der_of(certificate));
+  struct tm parts {};
+  if (!text.ok() || ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &parts) != 1) return {};
+  return {std::move(text).value(), Timestamp::from_seconds(timegm(&parts))};
 }
 
 }  // namespace falaj::net

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
+#include "net/tls_options.h"
 
 // OpenSSL's own names, so that its headers stay out of this one.
 struct ssl_ctx_st;
@@ -21,17 +23,31 @@ struct FreeTlsSession {
 using TlsContext = std::unique_ptr<ssl_ctx_st, FreeTlsContext>;
 using TlsSession = std::unique_ptr<ssl_st, FreeTlsSession>;
 
-// For a server. kInvalidArgument naming the file when the chain or key cannot be read or do not
-// belong together.
-Result<TlsContext> make_server_tls(const std::string& certificate_file,
-                                   const std::string& key_file);
+// For a server. kInvalidArgument when the chain or key cannot be read or do not belong together;
+// kInternal when the library does not do as it was told (see prove_version). The context owns what
+// its sessions need, which hold it by themselves.
+Result<TlsContext> make_server_tls(const ServerTls& options);
 
-// For a client that checks the server's chain; `ca_file` empty: the system's store.
-Result<TlsContext> make_client_tls(const std::string& ca_file);
+// For a client that checks the server's chain and name.
+Result<TlsContext> make_client_tls(const ClientTls& options);
 
 // A session over a connected, non-blocking socket, which the caller keeps open and closes.
 Result<TlsSession> accept_session(ssl_ctx_st& context, int socket);
 // Also sends the name (SNI) and demands that the certificate is for `host`.
 Result<TlsSession> connect_session(ssl_ctx_st& context, int socket, const std::string& host);
+
+// Who is at the other end of a completed handshake, by its certificate.
+struct TlsPeer {
+  std::string name;     // From PeerName; "" when no certificate was shown.
+  Timestamp not_after;  // Of that certificate.
+};
+TlsPeer peer_of(const ssl_st& session);
+
+// Shakes hands with a server's context in memory, as a client of TLS 1.2 and as one of 1.3. Ok when
+// the first fails and the second agrees on one of our suites; kInternal, saying which, otherwise.
+Status prove_version(ssl_ctx_st& server);
+
+// The message of OpenSSL's oldest waiting error; forgets the others.
+std::string last_tls_error();
 
 }  // namespace falaj::net

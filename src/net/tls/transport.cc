@@ -40,10 +40,11 @@ IoResult Transport::tls_result(int returned) {
   if (verified != X509_V_OK) {
     return failed(std::string("certificate refused: ") + X509_verify_cert_error_string(verified));
   }
-  std::array<char, 256> text{};
-  ERR_error_string_n(ERR_get_error(), text.data(), text.size());
-  return failed(text.data());
+  plain_http_ = ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST;
+  return failed(last_tls_error());
 }
+
+bool Transport::has_buffered() const { return is_tls() && SSL_has_pending(session_.get()) == 1; }
 
 IoResult Transport::handshake() {
   if (!is_tls()) return {};

@@ -38,6 +38,13 @@ class Transport {
   IoResult write(std::string_view first, std::string_view second = {});
   // Says that nothing more will be written.
   void finish_writing();
+  // True when decrypted or unread bytes wait inside, which the socket's readiness would not tell.
+  bool has_buffered() const;
+  // After a failed handshake: the peer spoke plain HTTP. Then drop_tls() lets it be told so.
+  bool heard_plain_http() const { return plain_http_; }
+  void drop_tls() { session_.reset(); }
+  // After the handshake: who the peer's certificate says it is.
+  TlsPeer peer() const { return is_tls() ? peer_of(*session_) : TlsPeer{}; }
   // Why the last call gave kFailed.
   const std::string& error_text() const { return error_text_; }
 
@@ -47,6 +54,7 @@ class Transport {
 
   int socket_;
   TlsSession session_;
+  bool plain_http_ = false;
   std::string error_text_;
 };
 
