@@ -1,5 +1,7 @@
 #include "net/path.h"
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "net/text.h"
 
@@ -53,6 +55,11 @@ bool has_dot_segment(std::string_view path) {
   return false;
 }
 
+bool is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return c > ' ' && c < 0x7f && c != '%'; });
+}
+
 }  // namespace
 
 Result<RequestTarget> parse_target(std::string_view target) {
@@ -76,6 +83,11 @@ Result<RequestTarget> parse_target(std::string_view target) {
   if (target.empty()) return refused("is empty");
   const std::size_t mark = target.find('?');
   if (mark != std::string_view::npos) result.query = target.substr(mark + 1);
+  // A parameter that cannot be read must not count as absent: a filter would be dropped.
+  if (!is_plain(result.query)) {
+    const std::optional<std::string> decoded = decode_query_text(result.query);
+    if (!decoded || !is_valid_utf8(*decoded)) return refused("has a query that cannot be decoded");
+  }
   FALAJ_TRY(decode_path(target.substr(0, mark), result.path));
   if (has_dot_segment(result.path)) return refused("has a . or .. segment: write the full path");
   return result;

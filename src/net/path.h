@@ -21,7 +21,8 @@ struct RequestTarget {         // RFC 9112: what stands behind the method.
 //
 // Refused with kInvalidArgument, naming the reason: broken percent encoding, %00 and other control
 // characters, an encoded slash or backslash (it would split or join segments behind the router's
-// back), `.` and `..` segments however written, bytes that are not UTF-8, a fragment.
+// back), `.` and `..` segments however written, bytes that are not UTF-8, a fragment; broken
+// encoding, NUL or bytes that are not UTF-8 in the query.
 Result<RequestTarget> parse_target(std::string_view target);
 
 // Percent-decodes with '+' as a blank. nullopt for broken encoding or a NUL.

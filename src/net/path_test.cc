@@ -47,5 +47,12 @@ TEST(DecodeQueryText, decodes_or_refuses) {
   EXPECT_EQ(decode_query_text("100%"), std::nullopt);
 }
 
+TEST(ParseTarget, refuses_a_query_that_cannot_be_decoded) {
+  for (const char* target : {"/a?b=%00", "/a?b=%zz", "/a?b=%2", "/a?b=%ff", "/a?%c0%ae=1"}) {
+    EXPECT_FALSE(parse_target(target).ok()) << target;
+  }
+  EXPECT_EQ(parse_target("/a?b=%20c&d=%d8%a7+x").value().query, "b=%20c&d=%d8%a7+x");
+}
+
 }  // namespace
 }  // namespace falaj::net

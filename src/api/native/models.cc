@@ -19,6 +19,16 @@ Result<Value> model_value(Services& services, const ProjectName& project,
   return value;
 }
 
+// FJ-5001 for a model that is neither declared nor has a version.
+Result<Value> known_model(Services& services, const ProjectName& project,
+                          const std::string& model) {
+  Value value = FALAJ_TRY(model_value(services, project, model));
+  if (value["versions"].as_array().empty()) {
+    FALAJ_TRY(services.catalog.get("Model", project.str(), model));
+  }
+  return value;
+}
+
 Result<Value> model_list(Services& services, const net::Request& request) {
   const ProjectName project = project_of(request);
   Value reply;
@@ -82,7 +92,7 @@ std::vector<net::Route> model_routes(Services& services) {
   routes.push_back(value_route(Method::kGet, "/api/v1/models/{model}",
                                {"models.read", net::Target::object("Model", "model")}, "One model.",
                                [&](const net::Request& request) {
-                                 return model_value(services, project_of(request),
+                                 return known_model(services, project_of(request),
                                                     request.params.find("model")->second);
                                }));
   routes.push_back(

@@ -202,6 +202,9 @@ bool Connection::check_head() {
   if (head.expects_other) {
     return malformed(417, Code::kInvalidArgument, "only Expect: 100-continue is known here");
   }
+  if (head.version == 11 && authority_.empty()) {
+    return malformed(400, Code::kInvalidArgument, "the Host header is empty");
+  }
   if (!authority_.empty() && !host_allowed(authority_)) {
     refuse({http_status(Error(ErrorId::kHostRefused, "")),
             Error(ErrorId::kHostRefused, "the Host header names '" + std::string(authority_) +
