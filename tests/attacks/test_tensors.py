@@ -150,7 +150,8 @@ class Storms(Served):
         self.assertEqual(reply.status, 200, reply.text)
 
     def test_a_batch_of_ten_million_rows_is_too_large(self):
-        head = f"POST {INFER} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {80_000_000 + 200}\r\n\r\n"
+        length = 80_000_200
+        head = f"POST {INFER} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n"
         answer = raw(self.server, head.encode(), half_close=False, limit=1)
         self.assertTrue(answer.startswith(b"H"))
 
