@@ -7,6 +7,8 @@
 namespace falaj::app {
 namespace {
 
+constexpr Duration kRenewalInterval = Duration::seconds(10);
+
 void warn_if_failed(std::string_view what, const Status& status) {
   if (status.ok()) return;
   log::warn(
@@ -33,6 +35,7 @@ Result<std::unique_ptr<Program>> Program::start(const Options& options, const Cl
 
 Status Program::open(const Options& options) {
   storage_ = FALAJ_TRY(wire_storage(options, clock_));
+  tls_ = FALAJ_TRY(wire_tls(options, storage_, clock_));
   mkdir((options.data_folder + "/uploads").c_str(), 0700);
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
   training_ = FALAJ_TRY(wire_training(options, storage_, features_, metrics_, clock_));
@@ -49,9 +52,11 @@ Status Program::open(const Options& options) {
       wire_routes(options, *catalog_, storage_, features_, training_, serving_, metrics_, clock_);
   // Before the first request can come: a change that it makes wakes the tickers.
   start_ticking(options);
-  FALAJ_TRY(wire_http(options, http_, metrics_));
+  FALAJ_TRY(check_listening(options, Administrators::kNone));
+  FALAJ_TRY(wire_http(options, tls_, http_, metrics_));
+  start_renewing();
   host_ = options.http.host;
-  if (!options.http.tls.identity.chain_pem.empty()) scheme_ = "https";
+  if (!tls_.server().identity.chain_pem.empty()) scheme_ = "https";
   training_.queue->start();
   return {};
 }
@@ -83,7 +88,15 @@ void Program::start_ticking(const Options& options) {
                                          [this] { http_.feed->tick(); });
 }
 
+void Program::start_renewing() {
+  if (tls_.server().identity.chain_pem.empty()) return;
+  renewal_ = std::make_unique<exec::Ticker>("certificates", kRenewalInterval, [this] {
+    warn_if_failed("certificates", tls_.tick(*http_.server));
+  });
+}
+
 Program::~Program() {
+  if (renewal_) renewal_->stop();
   if (live_) live_->stop();
   if (loop_) loop_->stop();
   if (reconcile_) reconcile_->stop();

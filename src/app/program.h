@@ -17,6 +17,8 @@ class Program {
   ~Program();
 
   std::string url() const;
+  // The deployment's own authority; null in `falaj dev`.
+  const security::Certificates* certificates() const { return tls_.certificates.get(); }
   const net::Router& router() const { return *http_.router; }
   telemetry::Metrics& metrics() { return metrics_; }
 
@@ -25,10 +27,12 @@ class Program {
   Status open(const Options& options);
   Status first_objects();
   void start_ticking(const Options& options);
+  void start_renewing();
 
   const Clock& clock_;
   telemetry::Metrics metrics_;
   Storage storage_;
+  Tls tls_;
   Features features_;
   Training training_;
   Serving serving_;
@@ -39,6 +43,7 @@ class Program {
   std::unique_ptr<exec::Ticker> reconcile_;  // Deployments and monitors.
   std::unique_ptr<exec::Ticker> loop_;       // Apart: a step may freeze and score for minutes.
   std::unique_ptr<exec::Ticker> live_;       // What consoles see.
+  std::unique_ptr<exec::Ticker> renewal_;    // Certificates.
 };
 
 // Every kind that can be declared, from the modules that own them.

@@ -6,7 +6,6 @@
 #include "app/program.h"
 #include "base/log.h"
 #include "cli/connection.h"
-#include "net/address.h"
 #include "telemetry/log_sinks.h"
 
 namespace falaj::app {
@@ -15,10 +14,6 @@ namespace {
 const SystemClock& system_clock() {
   static const SystemClock clock;
   return clock;
-}
-
-bool is_loopback_host(const std::string& host) {
-  return host == "localhost" || net::is_loopback_address(host);
 }
 
 // Blocked before any thread starts, so that only the waiting main thread ever takes them.
@@ -40,6 +35,18 @@ void start_logging(const config::Settings& settings) {
 }
 
 void print_banner(const Program& program, const Options& options) {
+  if (const security::Certificates* certificates = program.certificates()) {
+    std::fprintf(stderr,
+                 "  Falaj %s   data %s   TLS 1.3, an identity from everyone\n"
+                 "  Console   %s\n"
+                 "  Clients   falaj ... --server %s --ca %s\n"
+                 "  Authority sha256:%s   (--ca takes this as well)\n"
+                 "  Health    falaj doctor          Stop: Ctrl-C\n",
+                 version_text().c_str(), options.data_folder.c_str(), program.url().c_str(),
+                 program.url().c_str(), certificates->authority_file().c_str(),
+                 certificates->fingerprint().c_str());
+    return;
+  }
   std::fprintf(stderr,
                "  Falaj %s   data %s   one user, this machine only\n"
                "  Console   %s\n"
@@ -65,10 +72,11 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.data_folder = settings.text("data.dir");
   options.http.host = settings.text("server.host");
   options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));
-  if (!settings.text("server.tls_cert").empty()) {
-    options.http.tls.identity = FALAJ_TRY(
-        read_identity({settings.text("server.tls_cert"), settings.text("server.tls_key")}));
-  }
+  options.listen.mode = mode == cli::ServerMode::kDev ? ListenOptions::Mode::kLoopback
+                                                      : ListenOptions::Mode::kProduction;
+  options.listen.files = {settings.text("server.tls_cert"), settings.text("server.tls_key")};
+  options.listen.trust_domain = settings.text("security.trust_domain");
+  options.listen.public_url = settings.text("server.public_url");
   options.http.loop_threads = static_cast<unsigned>(settings.integer("server.threads"));
   options.http.connections_max =
       static_cast<std::size_t>(settings.integer("server.connections_max"));
@@ -86,12 +94,8 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
   options.tick_interval = settings.duration("monitor.interval");
-  if (!is_loopback_host(options.http.host)) {
-    return Error{ErrorId::kUnsafeListen,
-                 std::string(mode == cli::ServerMode::kDev ? "falaj dev" : "falaj serve") +
-                     " will not listen on " + options.http.host +
-                     ": that needs TLS 1.3 and an administrator, and this version has no "
-                     "administrators yet; use server.host=127.0.0.1"};
+  if (mode == cli::ServerMode::kDev) {
+    FALAJ_TRY(check_listening(options, Administrators::kNone));
   }
   return options;
 }

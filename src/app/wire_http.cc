@@ -70,8 +70,9 @@ Http wire_routes(const Options& options, catalog::Catalog& catalog, Storage& sto
   return http;
 }
 
-Status wire_http(const Options& options, Http& http, telemetry::Metrics& metrics) {
+Status wire_http(const Options& options, const Tls& tls, Http& http, telemetry::Metrics& metrics) {
   net::ServerOptions server = options.http;
+  server.tls = tls.server();
   server.upload_folder = options.data_folder + "/uploads";
   http.server = FALAJ_TRY(net::Server::start(server, *http.router, gate, metrics));
   return {};

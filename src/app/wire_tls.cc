@@ -1,7 +1,14 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <fstream>
-#include <iterator>
 
 #include "app/wiring.h"
+#include "base/log.h"
+#include "crypto/random.h"
+#include "net/address.h"
 
 namespace falaj::app {
 namespace {
@@ -20,13 +27,130 @@ Result<std::string> read_pem(const std::string& path, std::string_view setting) 
   return text;
 }
 
-}  // namespace
-
+// Both, or an identity that is empty when no file is named.
 Result<net::TlsIdentity> read_identity(const TlsFiles& files) {
   net::TlsIdentity identity;
+  if (files.chain.empty() && files.key.empty()) return identity;
   identity.chain_pem = FALAJ_TRY(read_pem(files.chain, "server.tls_cert"));
   identity.key_pem = FALAJ_TRY(read_pem(files.key, "server.tls_key"));
   return identity;
+}
+
+bool is_loopback_host(const std::string& host) {
+  return host == "localhost" || net::is_loopback_address(host);
+}
+
+// A host name that a certificate may hold, or "" (a container's name may be anything).
+std::string machine_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "";
+  const std::string_view text = name.data();
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.';
+  });
+  return plain && !text.starts_with('.') && !text.ends_with('.') ? std::string(text) : "";
+}
+
+// Every name and address by which clients may reach this server.
+Result<crypto::CertificateAuthority::ServerNames> server_names(const Options& options) {
+  std::vector<std::string> all{"localhost", "127.0.0.1", "::1", machine_name()};
+  if (net::is_wildcard_address(options.http.host)) {
+    for (std::string& address : net::local_addresses()) all.push_back(std::move(address));
+  } else {
+    all.push_back(options.http.host);
+  }
+  if (!options.listen.public_url.empty()) {
+    all.push_back(FALAJ_TRY(net::host_of_url(options.listen.public_url)));
+  }
+  crypto::CertificateAuthority::ServerNames names;
+  for (const std::string& each : all) {
+    auto& list = net::is_address(each) ? names.addresses : names.dns_names;
+    if (!each.empty() && std::find(list.begin(), list.end(), each) == list.end()) {
+      list.push_back(each);
+    }
+  }
+  return names;
+}
+
+// A machine key beside the sealed authority, until the key tree gives one.
+Result<crypto::SecretBytes> sealing_key(const std::string& path) {
+  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made >= 0) {
+    const crypto::SecretBytes fresh = crypto::system_random().key();
+    const bool written = ::write(made, fresh.data(), fresh.size()) == 32 && ::fsync(made) == 0;
+    ::close(made);
+    if (!written) return Error{Code::kUnavailable, "cannot write '" + path + "'"};
+  }
+  std::string bytes(32, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(bytes.data(), 32)) {
+    return Error{Code::kUnavailable, "cannot read the key in '" + path + "'"};
+  }
+  return crypto::SecretBytes(bytes);
+}
+
+net::TlsIdentity identity_of(const crypto::Credential& credential) {
+  return {credential.chain_pem, std::string(credential.key_pem.view())};
+}
+
+}  // namespace
+
+Result<Tls> wire_tls(const Options& options, Storage& storage, const Clock& clock) {
+  Tls tls;
+  tls.files = options.listen.files;
+  tls.from_files = FALAJ_TRY(read_identity(tls.files));
+  if (options.listen.mode == ListenOptions::Mode::kLoopback) return tls;
+  security::CertificatesOptions made;
+  made.folder = options.data_folder + "/tls";
+  made.trust_domain = options.listen.trust_domain;
+  made.names = FALAJ_TRY(server_names(options));
+  const crypto::SecretBytes key = FALAJ_TRY(sealing_key(options.data_folder + "/authority.seal"));
+  tls.certificates = FALAJ_TRY(security::Certificates::open(made, key, *storage.audit, clock));
+  return tls;
+}
+
+net::ServerTls Tls::server() const {
+  net::ServerTls server;
+  server.identity = from_files;
+  if (certificates == nullptr) return server;
+  if (from_files.chain_pem.empty()) server.identity = identity_of(certificates->server());
+  server.client_authorities_pem = certificates->authority_pem();
+  server.peer_name =
+      [domain = certificates->trust_domain()](std::string_view certificate) -> Result<std::string> {
+    return FALAJ_TRY(crypto::peer_spiffe_id(certificate, domain)).text();
+  };
+  return server;
+}
+
+Status Tls::tick(net::Server& server) {
+  if (from_files.chain_pem.empty()) {
+    if (certificates == nullptr) return {};
+    const auto done = FALAJ_TRY(certificates->tick());
+    if (done == security::Certificates::Tick::kNothing) return {};
+    FALAJ_TRY(server.renew(identity_of(certificates->server())));
+  } else {
+    net::TlsIdentity now = FALAJ_TRY(read_identity(files));
+    if (now.chain_pem == from_files.chain_pem && now.key_pem == from_files.key_pem) return {};
+    FALAJ_TRY(server.renew(now));
+    from_files = std::move(now);
+  }
+  log::info("certificate renewed", {});
+  return {};
+}
+
+Status check_listening(const Options& options, Administrators administrators) {
+  if (is_loopback_host(options.http.host)) return {};
+  if (options.listen.mode == ListenOptions::Mode::kLoopback) {
+    return Error{ErrorId::kUnsafeListen,
+                 "falaj dev will not listen on " + options.http.host +
+                     ": it knows one user and speaks plain HTTP; use falaj serve"};
+  }
+  if (administrators == Administrators::kSome) return {};
+  return Error{ErrorId::kUnsafeListen,
+               "falaj serve will not listen on " + options.http.host +
+                   " before there is an administrator: start it with server.host=127.0.0.1, open "
+                   "the setup link that it prints, then start it again"};
 }
 
 }  // namespace falaj::app

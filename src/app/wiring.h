@@ -23,6 +23,7 @@
 #include "net/server.h"
 #include "registry/models.h"
 #include "security/audit.h"
+#include "security/certificates/certificates.h"
 #include "serving/deployments.h"
 #include "storage/open.h"
 #include "telemetry/metrics.h"
@@ -30,6 +31,21 @@
 #include "training/train_jobs.h"
 
 namespace falaj::app {
+
+// The files of a certificate that somebody else manages (server.tls_cert, server.tls_key).
+struct TlsFiles {
+  std::string chain;
+  std::string key;
+};
+
+// How callers reach the server and who may. kLoopback: `falaj dev`, one user on this machine, plain
+// HTTP. kProduction: `falaj serve`, TLS 1.3 and an identity from everyone, on loopback too.
+struct ListenOptions {
+  enum class Mode : std::uint8_t { kLoopback, kProduction } mode = Mode::kLoopback;
+  TlsFiles files;  // Empty: certificates of the deployment's own authority.
+  std::string trust_domain = "falaj.local";
+  std::string public_url;  // What people type; "": the address listened on.
+};
 
 struct Options {
   std::string data_folder = "falaj-data";
@@ -43,15 +59,8 @@ struct Options {
   unsigned serving_threads = 1;
   std::size_t prediction_capacity = 65'536;
   Duration tick_interval = Duration::seconds(1);
+  ListenOptions listen;
 };
-
-// The files of a certificate that somebody else manages (server.tls_cert, server.tls_key).
-struct TlsFiles {
-  std::string chain;
-  std::string key;
-};
-// kInvalidArgument naming the file that cannot be read.
-Result<net::TlsIdentity> read_identity(const TlsFiles& files);
 
 struct Storage {
   std::unique_ptr<storage::FolderLock> lock;
@@ -62,6 +71,24 @@ struct Storage {
 };
 // Locks the folder, opens the stores, applies every module's migrations.
 Result<Storage> wire_storage(const Options& options, const Clock& clock);
+
+// What the server shows to its clients and whom of them it knows by certificate.
+struct Tls {
+  std::unique_ptr<security::Certificates> certificates;  // Null in `falaj dev`.
+  TlsFiles files;
+  net::TlsIdentity from_files;  // As last read.
+
+  // For the server; an empty identity for plain HTTP.
+  net::ServerTls server() const;
+  // Gives the server a renewed certificate when it is time or the files have changed. Files that
+  // cannot be used are an error, and what was shown before stays.
+  Status tick(net::Server& server);
+};
+// FJ-7003 when the server would listen beyond loopback without being allowed to.
+Result<Tls> wire_tls(const Options& options, Storage& storage, const Clock& clock);
+// FJ-7003 when nobody could administer a server that listens beyond this machine.
+enum class Administrators : std::uint8_t { kNone, kSome };
+Status check_listening(const Options& options, Administrators administrators);
 
 struct Features {
   std::unique_ptr<features::Online> online;
@@ -104,7 +131,7 @@ Http wire_routes(const Options& options, catalog::Catalog& catalog, Storage& sto
                  Features& features, Training& training, Serving& serving,
                  telemetry::Metrics& metrics, const Clock& clock);
 // Listens.
-Status wire_http(const Options& options, Http& http, telemetry::Metrics& metrics);
+Status wire_http(const Options& options, const Tls& tls, Http& http, telemetry::Metrics& metrics);
 
 // "0.1.0" and the commit it was built from.
 std::string version_text();

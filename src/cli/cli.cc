@@ -28,6 +28,7 @@ std::string from_environment(const char* name, const char* otherwise) {
 struct Words {
   std::string server = from_environment("FALAJ_SERVER", kDefaultServer);
   std::string project = from_environment("FALAJ_PROJECT", kDefaultProject);
+  std::string authority = from_environment("FALAJ_CA", "");
   std::string output = "table";
   std::string data;
   std::string config_file = from_environment("FALAJ_CONFIG", "");
@@ -76,6 +77,7 @@ class Tree {
                   std::function<int()> act);
   void add_server_options(CLI::App& command);
   void add_output(CLI::App& command);
+  void add_authority(CLI::App& command);
 
   void add_servers();
   void add_demo();
@@ -141,7 +143,7 @@ int Tree::run(int argc, char** argv) {
 
 Session Tree::session() const {
   Session session;
-  session.target = {words_.server, words_.project};
+  session.target = {words_.server, words_.project, words_.authority};
   if (words_.output == "json") session.format = OutputFormat::kJson;
   if (words_.output == "yaml") session.format = OutputFormat::kYaml;
   return session;
@@ -184,11 +186,18 @@ void Tree::add_output(CLI::App& command) {
       ->check(CLI::IsMember({"table", "json", "yaml"}));
 }
 
+void Tree::add_authority(CLI::App& command) {
+  command.add_option("--ca", words_.authority,
+                     "Whom to believe behind https: a PEM file, or sha256:FINGERPRINT as falaj "
+                     "serve prints it (env FALAJ_CA; default: the system's authorities)");
+}
+
 CLI::App* Tree::remote(CLI::App& parent, const std::string& name, const std::string& help,
                        Act act) {
   CLI::App* command = parent.add_subcommand(name, help);
   command->add_option("--server", words_.server, "Address of the server (env FALAJ_SERVER)")
       ->default_str(kDefaultServer);
+  add_authority(*command);
   command->add_option("-p,--project", words_.project, "Project (env FALAJ_PROJECT)")
       ->default_str(kDefaultProject);
   add_output(*command);
@@ -237,6 +246,7 @@ void Tree::add_demo() {
   command->add_option("--server", words_.server,
                       "Server to use (env FALAJ_SERVER; the one on port 7070 if it answers; else "
                       "one is started in --data)");
+  add_authority(*command);
   command->add_option("--data", words_.data, "Folder of the server that is started");
   command->add_option("--seed", words_.seed, "Seed of the generated world")->capture_default_str();
   command->add_option("--end", words_.end, "Midnight after the world's last day (default: today)");

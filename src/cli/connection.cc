@@ -83,6 +83,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
   std::unique_ptr<Connection> connection(new Connection(target));
   net::ClientOptions options;
   options.base_url = target.server;
+  options.tls.authority = target.authority;
   Result<std::unique_ptr<net::Client>> client = net::Client::create(options);
   if (!client.ok() && client.error().code == Code::kInvalidArgument) {
     return Error{ErrorId::kUsage, "--server '" + target.server + "': " + client.error().message};

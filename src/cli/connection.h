@@ -32,6 +32,8 @@ const Value::Array& items(const Value& value);
 struct Target {
   std::string server = "http://127.0.0.1:7070";
   std::string project = "default";
+  // Whom to believe behind https: a PEM file or "sha256:…" (net/tls_options.h); "": the system's.
+  std::string authority = {};
 };
 
 // Not thread-safe.

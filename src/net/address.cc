@@ -1,6 +1,8 @@
 #include "net/address.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include <memory>
 
 #include "net/internal/address.h"
+#include "net/internal/url.h"
 
 namespace falaj::net {
 namespace {
@@ -43,6 +46,35 @@ bool is_loopback_address(std::string_view text) {
   in6_addr v6{};
   return inet_pton(AF_INET6, copy, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
+
+bool is_address(std::string_view text) {
+  char copy[INET6_ADDRSTRLEN] = {};
+  if (text.size() >= sizeof copy || text.find('\0') != std::string_view::npos) return false;
+  text.copy(copy, text.size());
+  in6_addr any{};
+  return inet_pton(AF_INET, copy, &any) == 1 || inet_pton(AF_INET6, copy, &any) == 1;
+}
+
+bool is_wildcard_address(std::string_view text) { return text == "0.0.0.0" || text == "::"; }
+
+std::vector<std::string> local_addresses() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return {};
+  std::vector<std::string> found;
+  for (const ifaddrs* each = list; each != nullptr && found.size() < 64; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
+    const int family = each->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    sockaddr_storage address{};
+    std::memcpy(&address, each->ifa_addr,
+                family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    found.push_back(address_text(address));
+  }
+  ::freeifaddrs(list);
+  return found;
+}
+
+Result<std::string> host_of_url(std::string_view url) { return FALAJ_TRY(parse_url(url)).host; }
 
 std::string address_text(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = {};

@@ -32,7 +32,8 @@ class Client {
  public:
   static Result<std::unique_ptr<Client>> create(const ClientOptions& options);
   virtual ~Client() = default;
-  // Any status is a reply; kUnavailable (FJ-8008) with the address when nobody answers there.
+  // Any status is a reply; kUnavailable (FJ-8008) with the address when nobody answers there;
+  // kUnauthenticated when its certificate is not believed.
   virtual Result<ClientReply> send(Method method, std::string_view target, std::string_view body,
                                    std::string_view content_type = "application/json") = 0;
   // Streams a file as the body.

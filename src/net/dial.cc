@@ -77,7 +77,10 @@ Status Dialled::shake_hands(ssl_ctx_st& tls, std::int64_t deadline) {
     const IoResult result = transport_.handshake();
     if (result.outcome == IoOutcome::kDone) return {};
     if (result.outcome == IoOutcome::kFailed || result.outcome == IoOutcome::kClosed) {
-      return unreachable("TLS: " + transport_.error_text());
+      if (!transport_.certificate_refused()) return unreachable("TLS: " + transport_.error_text());
+      return Error(Code::kUnauthenticated, "https://" + url_.authority +
+                                               " is not believed: " + transport_.error_text() +
+                                               "; name the authority that vouches for it (--ca)");
     }
     FALAJ_TRY(wait_for(result.outcome, deadline));
   }

@@ -17,8 +17,8 @@ namespace falaj::net {
 // Blocking, not thread-safe. `deadline` is monotonic nanoseconds; 0 waits for ever.
 class Dialled {
  public:
-  // FJ-8008 naming the address when nobody answers; kDeadlineExceeded past `limit`. `tls` is
-  // nullptr for plain HTTP.
+  // FJ-8008 naming the address when nobody answers; kUnauthenticated when its certificate is not
+  // believed; kDeadlineExceeded past `limit`. `tls` is nullptr for plain HTTP.
   static Result<std::unique_ptr<Dialled>> open(const Url& url, ssl_ctx_st* tls, Duration limit);
   ~Dialled();
   Dialled(const Dialled&) = delete;

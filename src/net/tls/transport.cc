@@ -38,6 +38,7 @@ IoResult Transport::tls_result(int returned) {
   }
   const long verified = SSL_get_verify_result(session_.get());
   if (verified != X509_V_OK) {
+    certificate_refused_ = true;
     return failed(std::string("certificate refused: ") + X509_verify_cert_error_string(verified));
   }
   plain_http_ = ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST;

@@ -42,6 +42,8 @@ class Transport {
   bool has_buffered() const;
   // After a failed handshake: the peer spoke plain HTTP. Then drop_tls() lets it be told so.
   bool heard_plain_http() const { return plain_http_; }
+  // After a failed handshake: this side did not believe the other's certificate.
+  bool certificate_refused() const { return certificate_refused_; }
   void drop_tls() { session_.reset(); }
   // After the handshake: who the peer's certificate says it is.
   TlsPeer peer() const { return is_tls() ? peer_of(*session_) : TlsPeer{}; }
@@ -55,6 +57,7 @@ class Transport {
   int socket_;
   TlsSession session_;
   bool plain_http_ = false;
+  bool certificate_refused_ = false;
   std::string error_text_;
 };
 

@@ -1,0 +1,156 @@
+#include "security/certificates/certificates.h"
+
+#include "crypto/aead.h"
+#include "security/certificates/internal/files.h"
+
+namespace falaj::security {
+namespace {
+
+constexpr std::string_view kServicePath = "/service/";
+constexpr std::string_view kServerPath = "/server";
+
+std::string certificate_path(const std::string& folder) { return folder + "/authority.pem"; }
+std::string key_path(const std::string& folder) { return folder + "/authority.key"; }
+
+// The key opens only beside its own certificate, in its own trust domain.
+std::string sealed_with(std::string_view certificate_pem, std::string_view trust_domain) {
+  return crypto::Tlv("falaj/v1/authority").add(trust_domain).add(certificate_pem).str();
+}
+
+Result<crypto::CertificateAuthority> make_authority(const CertificatesOptions& options,
+                                                    const crypto::SecretBytes& sealing_key,
+                                                    Timestamp now) {
+  auto made = FALAJ_TRY(crypto::CertificateAuthority::create(options.trust_domain, now));
+  const crypto::SecretBytes key = FALAJ_TRY(made.key_pem());
+  const std::string sealed = crypto::seal(
+      sealing_key, key.view(), sealed_with(made.certificate_pem(), options.trust_domain));
+  // The key first: a certificate without its key would be a finished authority to the next start.
+  FALAJ_TRY(write_durably(key_path(options.folder), sealed, 0600));
+  FALAJ_TRY(write_durably(certificate_path(options.folder), made.certificate_pem(), 0644));
+  return made;
+}
+
+Result<crypto::CertificateAuthority> read_authority(const CertificatesOptions& options,
+                                                    const crypto::SecretBytes& sealing_key,
+                                                    const std::string& certificate) {
+  const std::optional<std::string> sealed = FALAJ_TRY(read_if_there(key_path(options.folder)));
+  if (!sealed) {
+    return Error(Code::kDataLoss, "'" + certificate_path(options.folder) +
+                                      "' is there and its key authority.key is not: restore it, or "
+                                      "remove both and give clients the new authority");
+  }
+  const crypto::SecretBytes key = FALAJ_TRY(
+      crypto::open_secret(sealing_key, *sealed, sealed_with(certificate, options.trust_domain)));
+  return crypto::CertificateAuthority::load(certificate, key.view(), options.trust_domain);
+}
+
+crypto::Credential copy_of(const crypto::Credential& credential) {
+  crypto::Credential copy;
+  copy.chain_pem = credential.chain_pem;
+  copy.key_pem = credential.key_pem.clone();
+  copy.not_after = credential.not_after;
+  return copy;
+}
+
+AuditEvent issued_event(const IssuedCertificate& issued) {
+  AuditEvent event;
+  event.action = "certificate.issue";
+  event.object = "Certificate/" + issued.id;
+  event.detail["fingerprint"] = issued.fingerprint;
+  event.detail["not_after"] = to_rfc3339(issued.not_after);
+  return event;
+}
+
+}  // namespace
+
+Timestamp renewal_time(Timestamp issued, Duration life) {
+  return issued + Duration{life.nanos / 3 * 2};
+}
+
+std::string service_of(std::string_view spiffe_id) {
+  const Result<crypto::SpiffeId> id = crypto::parse_spiffe_id(spiffe_id);
+  if (!id.ok() || !id->path.starts_with(kServicePath)) return "";
+  const std::string name = id->path.substr(kServicePath.size());
+  return name.find('/') == std::string::npos ? name : "";
+}
+
+Result<std::unique_ptr<Certificates>> Certificates::open(const CertificatesOptions& options,
+                                                         const crypto::SecretBytes& sealing_key,
+                                                         Audit& audit, const Clock& clock) {
+  FALAJ_TRY(make_private_folder(options.folder));
+  const std::optional<std::string> certificate =
+      FALAJ_TRY(read_if_there(certificate_path(options.folder)));
+  auto authority = certificate ? read_authority(options, sealing_key, *certificate)
+                               : make_authority(options, sealing_key, clock.now());
+  if (!authority.ok()) return authority.error();
+  std::unique_ptr<Certificates> made(
+      new Certificates(options, std::move(authority).value(), audit, clock));
+  FALAJ_TRY(made->renew_server(clock.now()));
+  return made;
+}
+
+Certificates::Certificates(CertificatesOptions options, crypto::CertificateAuthority authority,
+                           Audit& audit, const Clock& clock)
+    : options_(std::move(options)),
+      authority_(std::move(authority)),
+      audit_(audit),
+      clock_(clock) {}
+
+std::string Certificates::authority_file() const { return certificate_path(options_.folder); }
+
+Status Certificates::renew_server(Timestamp now) {
+  crypto::CertificateAuthority::ServerNames names = options_.names;
+  names.path = kServerPath;
+  crypto::Credential made = FALAJ_TRY(authority_.issue_server(names, now, options_.server_life));
+  MutexLock lock(mutex_);
+  server_ = std::move(made);
+  server_renewal_ = renewal_time(now, options_.server_life);
+  return {};
+}
+
+crypto::Credential Certificates::server() const {
+  MutexLock lock(mutex_);
+  return copy_of(server_);
+}
+
+Result<crypto::Credential> Certificates::own() {
+  const Timestamp now = clock_.now();
+  MutexLock lock(mutex_);
+  if (own_.chain_pem.empty() || now >= own_renewal_) {
+    own_ = FALAJ_TRY(authority_.issue_process(kServerPath, now, options_.process_life));
+    own_renewal_ = renewal_time(now, options_.process_life);
+  }
+  return copy_of(own_);
+}
+
+Result<Certificates::Tick> Certificates::tick() {
+  const Timestamp now = clock_.now();
+  {
+    MutexLock lock(mutex_);
+    if (now < server_renewal_) return Tick::kNothing;
+  }
+  FALAJ_TRY(renew_server(now));
+  return Tick::kRenewed;
+}
+
+Result<IssuedCertificate> Certificates::issue(const RequestContext& context,
+                                              std::string_view service,
+                                              std::string_view request_pem) {
+  const std::string path = std::string(kServicePath) + std::string(service);
+  IssuedCertificate issued;
+  issued.id = crypto::SpiffeId{authority_.trust_domain(), path}.text();
+  if (service_of(issued.id) != service || service.empty()) {
+    return Error(Code::kInvalidArgument, "'" + std::string(service.substr(0, 100)) +
+                                             "' is no service's name: use letters, digits, . - _");
+  }
+  issued.chain_pem =
+      FALAJ_TRY(authority_.sign_request(request_pem, path, clock_.now(), options_.process_life));
+  const crypto::CertificateInfo info = FALAJ_TRY(crypto::read_certificate(issued.chain_pem));
+  issued.fingerprint = info.fingerprint;
+  issued.not_after = info.not_after;
+  // Recorded before it is given out: a certificate that nobody can account for does not exist.
+  FALAJ_TRY(audit_.record(context, issued_event(issued)));
+  return issued;
+}
+
+}  // namespace falaj::security
