@@ -143,6 +143,9 @@ class KeyTree {
 struct KeyTreeOptions {
   std::size_t cached_keys_max = 4'096;  // Unwrapped ring keys in memory; wiped when pushed out.
   std::int64_t rewrap_batch = 512;      // Keys wrapped anew in one transaction.
+  // Removes what was deleted from the database's files (storage::purge_deleted); may be empty for a
+  // database in memory.
+  std::function<Status()> purge;
 };
 
 // `store` (keys.db), `vault` and the rest must outlive the tree. Applies the migration and finishes

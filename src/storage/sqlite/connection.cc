@@ -119,6 +119,8 @@ Status Connection::configure(const Options& options) {
   FALAJ_TRY(control("PRAGMA cell_size_check=ON"));
   FALAJ_TRY(control("PRAGMA trusted_schema=OFF"));
   FALAJ_TRY(control("PRAGMA temp_store=MEMORY"));
+  // What is deleted is overwritten with zeros: a destroyed key must not be found in a free page.
+  FALAJ_TRY(control("PRAGMA secure_delete=ON"));
   FALAJ_TRY(control("PRAGMA journal_size_limit=16777216"));
   // SQLite's own checkpoints swallow a failed fsync; checkpoint() does not.
   FALAJ_TRY(control("PRAGMA wal_autocheckpoint=0"));
@@ -277,6 +279,17 @@ void Connection::checkpoint() {
     stop_unsynced(path_, sqlite3_errmsg(db_));
   }
   if (code == SQLITE_OK) log_pages_ = 0;
+}
+
+Status Connection::truncate_log() {
+  const int code =
+      sqlite3_wal_checkpoint_v2(db_, "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  if (code == SQLITE_IOERR_FSYNC || code == SQLITE_IOERR_DIR_FSYNC) {
+    stop_unsynced(path_, sqlite3_errmsg(db_));
+  }
+  if (code != SQLITE_OK) return error(code, "checkpoint");
+  log_pages_ = 0;
+  return {};
 }
 
 }  // namespace falaj::storage

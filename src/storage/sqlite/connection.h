@@ -46,6 +46,9 @@ class Connection final : public SqlTransaction {
   bool foreign_keys_pending() const;
   // Moves committed pages from the log to the database; a failed fsync stops the process.
   void checkpoint();
+  // The same for all of them, waiting for readers, and then empties the log's file. kUnavailable
+  // when somebody reads on and on.
+  Status truncate_log();
   // Pages in the log after the last commit of this connection.
   int log_pages() const { return log_pages_; }
 
