@@ -65,11 +65,24 @@ class RunningProgram final : public cli::LocalServer {
   std::unique_ptr<Program> program_;
 };
 
+KeyOptions key_options_of(const config::Settings& settings) {
+  KeyOptions keys;
+  keys.vault = settings.text("keys.vault") == "pkcs11" ? KeyOptions::Vault::kPkcs11
+                                                       : KeyOptions::Vault::kFile;
+  keys.vault_file = settings.text("keys.vault_file");
+  keys.passphrase_file = settings.text("keys.passphrase_file");
+  keys.pkcs11_module = settings.text("keys.pkcs11_module");
+  keys.pkcs11_token = settings.text("keys.pkcs11_token");
+  keys.pkcs11_pin_file = settings.text("keys.pkcs11_pin_file");
+  return keys;
+}
+
 }  // namespace
 
 Result<Options> options_of(cli::ServerMode mode, const config::Settings& settings) {
   Options options;
   options.data_folder = settings.text("data.dir");
+  options.keys = key_options_of(settings);
   options.http.host = settings.text("server.host");
   options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));
   options.listen.mode = mode == cli::ServerMode::kDev ? ListenOptions::Mode::kLoopback

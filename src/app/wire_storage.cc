@@ -9,6 +9,7 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
   Storage parts;
   const std::string& folder = options.data_folder;
   parts.lock = FALAJ_TRY(storage::FolderLock::acquire(folder));
+  parts.keys = FALAJ_TRY(wire_keys(options, clock));
   parts.sql = FALAJ_TRY(storage::open_sqlite(folder + "/metadata.db"));
   parts.kv = FALAJ_TRY(storage::open_rocksdb(folder + "/online"));
   parts.blobs = FALAJ_TRY(storage::open_files(folder + "/blobs"));

@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +6,6 @@
 
 #include "app/wiring.h"
 #include "base/log.h"
-#include "crypto/random.h"
 #include "net/address.h"
 
 namespace falaj::app {
@@ -73,23 +71,6 @@ Result<crypto::CertificateAuthority::ServerNames> server_names(const Options& op
   return names;
 }
 
-// A machine key beside the sealed authority, until the key tree gives one.
-Result<crypto::SecretBytes> sealing_key(const std::string& path) {
-  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (made >= 0) {
-    const crypto::SecretBytes fresh = crypto::system_random().key();
-    const bool written = ::write(made, fresh.data(), fresh.size()) == 32 && ::fsync(made) == 0;
-    ::close(made);
-    if (!written) return Error{Code::kUnavailable, "cannot write '" + path + "'"};
-  }
-  std::string bytes(32, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), 32)) {
-    return Error{Code::kUnavailable, "cannot read the key in '" + path + "'"};
-  }
-  return crypto::SecretBytes(bytes);
-}
-
 net::TlsIdentity identity_of(const crypto::Credential& credential) {
   return {credential.chain_pem, std::string(credential.key_pem.view())};
 }
@@ -105,7 +86,7 @@ Result<Tls> wire_tls(const Options& options, Storage& storage, const Clock& cloc
   made.folder = options.data_folder + "/tls";
   made.trust_domain = options.listen.trust_domain;
   made.names = FALAJ_TRY(server_names(options));
-  const crypto::SecretBytes key = FALAJ_TRY(sealing_key(options.data_folder + "/authority.seal"));
+  const crypto::SecretBytes key = FALAJ_TRY(storage.keys.tree->store_key("authority"));
   tls.certificates = FALAJ_TRY(security::Certificates::open(made, key, *storage.audit, clock));
   return tls;
 }

@@ -24,6 +24,7 @@
 #include "registry/models.h"
 #include "security/audit.h"
 #include "security/certificates/certificates.h"
+#include "security/keys/key_tree.h"
 #include "serving/deployments.h"
 #include "storage/open.h"
 #include "telemetry/metrics.h"
@@ -47,8 +48,19 @@ struct ListenOptions {
   std::string public_url;  // What people type; "": the address listened on.
 };
 
+// Where the root keys live; the settings keys.*.
+struct KeyOptions {
+  enum class Vault : std::uint8_t { kFile, kPkcs11 } vault = Vault::kFile;
+  std::string vault_file;       // "": keys.sealed in the data folder.
+  std::string passphrase_file;  // "": a machine key in the data folder.
+  std::string pkcs11_module;
+  std::string pkcs11_token;
+  std::string pkcs11_pin_file;
+};
+
 struct Options {
   std::string data_folder = "falaj-data";
+  KeyOptions keys;
   net::ServerOptions http;
   std::int64_t upload_bytes_max = std::int64_t{256} << 20;  // Of one file sent to ingest or freeze.
   unsigned job_concurrency = 1;
@@ -62,8 +74,18 @@ struct Options {
   ListenOptions listen;
 };
 
+struct Keys {
+  std::unique_ptr<storage::SqlStore> sql;  // keys.db: wrapped keys only.
+  std::unique_ptr<security::keys::KeyVault> vault;
+  std::unique_ptr<security::keys::KeyTree> tree;
+};
+// Opens the vault and the key tree; the data folder exists and is locked. A new folder gets a new
+// sealed file; where keys.db is, the vault must be there too (FJ-7040).
+Result<Keys> wire_keys(const Options& options, const Clock& clock);
+
 struct Storage {
   std::unique_ptr<storage::FolderLock> lock;
+  Keys keys;
   std::unique_ptr<storage::SqlStore> sql;
   std::unique_ptr<storage::KvStore> kv;
   std::unique_ptr<storage::BlobStore> blobs;

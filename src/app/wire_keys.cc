@@ -1,0 +1,68 @@
+#include <sys/stat.h>
+
+#include "app/wiring.h"
+#include "storage/small_file.h"
+
+namespace falaj::app {
+namespace {
+
+namespace keys = security::keys;
+
+constexpr std::size_t kSecretFileMax = 4'096;
+
+// The first line of a file with a passphrase or PIN, which only its owner may read.
+Result<crypto::SecretBytes> read_secret(const std::string& setting, const std::string& path) {
+  Result<storage::SmallFile> file = storage::read_small_file(path, kSecretFileMax);
+  if (!file.ok()) {
+    return Error{ErrorId::kVaultSealed, setting + ": " + file.error().message};
+  }
+  crypto::SecretBytes secret(file->content.substr(0, file->content.find_first_of("\r\n")));
+  crypto::wipe(file->content);
+  if (file->readable_by != storage::ReadableBy::kOwner) {
+    return Error{ErrorId::kVaultSealed,
+                 setting + ": " + path + " can be read by others; run: chmod 600 " + path};
+  }
+  if (secret.empty()) return Error{ErrorId::kVaultSealed, setting + ": " + path + " is empty"};
+  return secret;
+}
+
+Result<std::unique_ptr<keys::KeyVault>> open_vault(const Options& options,
+                                                   keys::IfMissing missing) {
+  const KeyOptions& chosen = options.keys;
+  switch (chosen.vault) {
+    case KeyOptions::Vault::kPkcs11: {
+      keys::Pkcs11VaultOptions token;
+      token.module = chosen.pkcs11_module;
+      token.token = chosen.pkcs11_token;
+      token.pin = FALAJ_TRY(read_secret("keys.pkcs11_pin_file", chosen.pkcs11_pin_file));
+      return keys::open_pkcs11_vault(std::move(token));
+    }
+    case KeyOptions::Vault::kFile:
+      break;
+  }
+  keys::FileVaultOptions file;
+  file.path = chosen.vault_file.empty() ? options.data_folder + "/keys.sealed" : chosen.vault_file;
+  file.machine_key_path = options.data_folder + "/machine.key";
+  if (!chosen.passphrase_file.empty()) {
+    file.passphrase = FALAJ_TRY(read_secret("keys.passphrase_file", chosen.passphrase_file));
+  }
+  return keys::open_file_vault(std::move(file), missing);
+}
+
+}  // namespace
+
+Result<Keys> wire_keys(const Options& options, const Clock& clock) {
+  const std::string path = options.data_folder + "/keys.db";
+  struct stat info {};
+  const bool fresh = stat(path.c_str(), &info) != 0;
+  Keys parts;
+  parts.vault =
+      FALAJ_TRY(open_vault(options, fresh ? keys::IfMissing::kCreate : keys::IfMissing::kRefuse));
+  parts.sql = FALAJ_TRY(storage::open_sqlite(path));
+  keys::KeyTreeOptions tree;
+  tree.purge = [path] { return storage::purge_deleted(path); };
+  parts.tree = FALAJ_TRY(keys::open_key_tree(*parts.sql, *parts.vault, clock, std::move(tree)));
+  return parts;
+}
+
+}  // namespace falaj::app
