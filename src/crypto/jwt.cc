@@ -198,7 +198,7 @@ Result<UnverifiedJwt> parse_jwt(std::string_view token) {
   }
   UnverifiedJwt jwt;
   jwt.algorithm = FALAJ_TRY(header_text(header, "alg"));
-  jwt.type = FALAJ_TRY(header_text(header, "typ"));
+  if (header.has("typ")) jwt.type = FALAJ_TRY(header_text(header, "typ"));
   jwt.kid = FALAJ_TRY(header_text(header, "kid"));
   jwt.claims = FALAJ_TRY(decode_object(token.substr(first + 1, second - first - 1), "payload"));
   const Result<std::string> signature = from_base64url(token.substr(second + 1));

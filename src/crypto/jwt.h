@@ -49,7 +49,7 @@ class JwtKeySet {
 // A token taken apart, not yet believed.
 struct UnverifiedJwt {
   std::string algorithm;  // As the token claims.
-  std::string type;
+  std::string type;       // "" when it has none.
   std::string kid;
   std::string signed_part;  // header.payload as sent.
   std::string signature;
@@ -62,7 +62,7 @@ Result<UnverifiedJwt> parse_jwt(std::string_view token);
 struct JwtRules {
   std::string issuer;
   std::string audience;
-  std::vector<std::string> types;               // Accepted "typ", lower case: "at+jwt", "jwt".
+  std::vector<std::string> types;  // Accepted "typ", lower case: "at+jwt", "jwt"; "" for none.
   Duration leeway = Duration::seconds(60);      // At most kJwtLeewayMax is used.
   Duration lifetime_max = Duration::hours(24);  // From now to exp.
   Timestamp now{};

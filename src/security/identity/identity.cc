@@ -1,0 +1,425 @@
+#include "security/identity/identity.h"
+
+#include "base/log.h"
+#include "crypto/base64.h"
+
+namespace falaj::security {
+namespace {
+
+Error wrong_password() {
+  return {ErrorId::kCredentialRefused, "the name or the password is wrong"};
+}
+
+Error wait_first(Duration wait) {
+  const std::int64_t seconds = (wait.nanos + 999'999'999) / 1'000'000'000;
+  return {ErrorId::kRateLimited,
+          "too many failed sign-ins; try again in " + std::to_string(seconds) + " s"};
+}
+
+// What is remembered as proven: name and password, or a JWT, never alike.
+std::string password_credential(const std::string& name, const std::string& password) {
+  return "password:" + std::to_string(name.size()) + ":" + name + password;
+}
+std::string jwt_credential(const std::string& token) { return "jwt:" + token; }
+
+PrincipalPtr developer() {
+  Principal principal{PrincipalKind::kUser, "user:dev", "dev"};
+  principal.credential = "local";
+  return std::make_shared<const Principal>(std::move(principal));
+}
+
+Principal principal_of(const User& user) {
+  Principal principal;
+  principal.kind = user.kind;
+  principal.id = user.id;
+  principal.name = user.name;
+  return principal;
+}
+
+// A process of this deployment, by its verified client certificate.
+PrincipalPtr process(std::string_view spiffe_id) {
+  Principal principal{PrincipalKind::kService, "service:" + std::string(spiffe_id)};
+  principal.name = spiffe_id;
+  principal.credential = "certificate";
+  return std::make_shared<const Principal>(std::move(principal));
+}
+
+}  // namespace
+
+Identity::Identity(IdentityOptions options, IdentityPorts ports, crypto::SecretBytes key)
+    : options_(std::move(options)),
+      ports_(std::move(ports)),
+      passwords_(options_.passwords),
+      directory_(ports_.sql, ports_.audit, ports_.clock, ports_.random, std::move(key)),
+      sessions_(options_.sessions, ports_.random),
+      jobs_(ports_.random),
+      throttle_(options_.throttle),
+      recent_(ports_.random),
+      nobody_(std::make_shared<const Principal>()),
+      developer_(developer()) {}
+
+Result<std::unique_ptr<Identity>> Identity::open(IdentityOptions options, IdentityPorts ports,
+                                                 crypto::SecretBytes key) {
+  std::unique_ptr<Identity> identity(
+      new Identity(std::move(options), std::move(ports), std::move(key)));
+  FALAJ_TRY(identity->directory_.load());
+  if (identity->options_.oidc) {
+    identity->provider_ =
+        FALAJ_TRY(OidcProvider::create(*identity->options_.oidc, identity->ports_.fetch,
+                                       identity->ports_.clock, identity->ports_.random));
+  }
+  if (identity->options_.sign_in == SignIn::kRequired && identity->setup_pending()) {
+    MutexLock lock(identity->setup_);
+    identity->setup_secret_ =
+        crypto::SecretBytes(crypto::base64url(identity->ports_.random.secret(32).view()));
+  }
+  return identity;
+}
+
+Identity::Cost Identity::cost(const Credentials& credentials) const {
+  const Result<Authorization> shown = parse_authorization(credentials.authorization);
+  if (!shown.ok()) return Cost::kMemory;
+  const std::uint64_t generation = directory_.snapshot()->generation;
+  const Timestamp now = ports_.clock.now();
+  if (shown->scheme == Scheme::kPassword) {
+    const std::string credential = password_credential(shown->name, shown->secret);
+    return recent_.find(credential, generation, now) ? Cost::kMemory : Cost::kBlocks;
+  }
+  if (shown->scheme == Scheme::kJwt && provider_ != nullptr) {
+    if (recent_.find(jwt_credential(shown->secret), generation, now)) return Cost::kMemory;
+    return provider_->wants_keys(shown->secret) ? Cost::kBlocks : Cost::kMemory;
+  }
+  return Cost::kMemory;
+}
+
+Result<PrincipalPtr> Identity::authenticate(const Credentials& credentials) {
+  const Authorization shown = FALAJ_TRY(parse_authorization(credentials.authorization));
+  if (shown.scheme != Scheme::kNone) return by_authorization(shown, credentials.address);
+  const std::string_view cookie = find_cookie(credentials.cookie, kSessionCookie);
+  if (!cookie.empty()) {
+    const auto check =
+        credentials.method == Method::kSafe ? Sessions::CheckCsrf::kNo : Sessions::CheckCsrf::kYes;
+    return sessions_.use(cookie, credentials.csrf, check, ports_.clock.now());
+  }
+  if (!credentials.tls_peer.empty()) return process(credentials.tls_peer);
+  return options_.sign_in == SignIn::kDeveloper ? developer_ : nobody_;
+}
+
+Result<PrincipalPtr> Identity::by_authorization(const Authorization& shown,
+                                                std::string_view address) {
+  switch (shown.scheme) {
+    case Scheme::kToken:
+    case Scheme::kBasicToken:
+      return by_token(shown.secret, shown.name);
+    case Scheme::kJwt:
+      return by_jwt(shown.secret);
+    case Scheme::kPassword:
+      return by_password(shown.name, shown.secret, address);
+    case Scheme::kNone:
+      break;
+  }
+  return nobody_;
+}
+
+// `name` is Basic's: the token's owner, "token", or nothing.
+Result<PrincipalPtr> Identity::by_token(std::string_view text, std::string_view name) const {
+  const TokenText token = FALAJ_TRY(parse_token_text(text));
+  const Timestamp now = ports_.clock.now();
+  PrincipalPtr principal = FALAJ_TRY(token.id.front() == 'j' ? jobs_.check(token, now)
+                                                             : directory_.check_token(token, now));
+  if (name.empty() || name == "token" || name == "__token__") return principal;
+  const Result<std::string> normal = normal_user_name(name);
+  if (!normal.ok() || *normal != principal->name) {
+    return Error{ErrorId::kCredentialRefused,
+                 "the token belongs to another user than the one named"};
+  }
+  return principal;
+}
+
+Result<PrincipalPtr> Identity::by_jwt(const std::string& token) {
+  if (provider_ == nullptr) {
+    return Error{ErrorId::kTokenMalformed,
+                 "a JWT was shown, but this server trusts no identity provider"};
+  }
+  const std::uint64_t generation = directory_.snapshot()->generation;
+  const std::string credential = jwt_credential(token);
+  if (PrincipalPtr known = recent_.find(credential, generation, ports_.clock.now())) return known;
+  if (provider_->wants_keys(token)) {
+    const Status fetched = provider_->fetch_keys();
+    // Another caller may have fetched them meanwhile: the check below decides.
+    if (!fetched.ok()) log::warn("provider keys not fetched", {{"why", fetched.error().message}});
+  }
+  const ProviderCaller caller = FALAJ_TRY(provider_->check_bearer(token));
+  Principal principal = FALAJ_TRY(provider_principal(caller));
+  principal.credential = "oidc";
+  principal.expires = caller.expires;
+  auto shared = std::make_shared<const Principal>(std::move(principal));
+  recent_.keep(credential, generation, caller.expires, shared);
+  return PrincipalPtr(std::move(shared));
+}
+
+Result<Principal> Identity::provider_principal(const ProviderCaller& caller) const {
+  Principal principal;
+  principal.kind = PrincipalKind::kUser;
+  principal.id = directory_.provider_id(provider_->options().issuer, caller.subject);
+  principal.name = caller.name.empty() ? caller.subject : caller.name;
+  principal.groups = caller.groups;
+  const auto now = directory_.snapshot();
+  const auto account = now->accounts.find(principal.id);
+  if (account != now->accounts.end() && account->second.user.state != AccountState::kActive) {
+    return Error{ErrorId::kCredentialExpired, "this user is disabled"};
+  }
+  return principal;
+}
+
+Result<PrincipalPtr> Identity::by_password(const std::string& name, const std::string& password,
+                                           std::string_view address) {
+  const std::uint64_t generation = directory_.snapshot()->generation;
+  const Timestamp now = ports_.clock.now();
+  const std::string credential = password_credential(name, password);
+  if (PrincipalPtr known = recent_.find(credential, generation, now)) return known;
+  PrincipalPtr principal = FALAJ_TRY(prove_password(name, password, address));
+  recent_.keep(credential, generation, now + options_.password_proven_for, principal);
+  return principal;
+}
+
+std::optional<Duration> Identity::back_off(std::string_view name, std::string_view address) const {
+  const Result<std::string> normal = normal_user_name(name);
+  return throttle_.wait(normal.ok() ? *normal : std::string(name), address, ports_.clock.now());
+}
+
+Result<PrincipalPtr> Identity::prove_password(const std::string& name, const std::string& password,
+                                              std::string_view address) {
+  if (setup_pending() && options_.sign_in == SignIn::kRequired) {
+    return Error{ErrorId::kSetupPending,
+                 "nobody can sign in before the first administrator is set up"};
+  }
+  const Timestamp now = ports_.clock.now();
+  const Result<std::string> normal = normal_user_name(name);
+  const std::string key = normal.ok() ? *normal : name;
+  if (const auto wait = throttle_.wait(key, address, now)) return wait_first(*wait);
+  const auto snapshot = directory_.snapshot();
+  const DirectorySnapshot::Account* account =
+      normal.ok() ? snapshot->by_name(PrincipalKind::kUser, *normal) : nullptr;
+  const bool usable = account != nullptr && account->user.state == AccountState::kActive;
+  // The same work and the same words for who is unknown, disabled or has no password.
+  const crypto::PasswordMatch match =
+      FALAJ_TRY(passwords_.verify(password, usable ? account->password : std::string()));
+  if (match == crypto::PasswordMatch::kNo) {
+    throttle_.failed(key, address, now);
+    return wrong_password();
+  }
+  throttle_.succeeded(key);
+  Principal principal = principal_of(account->user);
+  principal.credential = "password";
+  if (match == crypto::PasswordMatch::kYesButOutdated) {
+    const Result<std::string> again = passwords_.hash(password);
+    if (again.ok()) {
+      const auto context = system_context("service:identity", ProjectName(), Zone());
+      const Status kept = directory_.set_password(context, principal.id, *again);
+      if (!kept.ok()) log::warn("password not hashed anew", {{"why", kept.error().message}});
+    }
+  }
+  return PrincipalPtr(std::make_shared<const Principal>(std::move(principal)));
+}
+
+Result<SignedIn> Identity::sign_in(const std::string& name, const std::string& password,
+                                   std::string_view address) {
+  const PrincipalPtr principal = FALAJ_TRY(prove_password(name, password, address));
+  SignedIn done;
+  done.session = FALAJ_TRY(sessions_.start(*principal, ports_.clock.now()));
+  done.principal = principal;
+  RequestContext context;
+  context.principal = *principal;
+  FALAJ_TRY(
+      ports_.audit.record(context, {"session.start", "User/" + principal->id.substr(5), Value()}));
+  directory_.seen(principal->id);
+  return done;
+}
+
+Result<LoginStart> Identity::begin_provider_login(std::string_view return_to) {
+  if (provider_ == nullptr) {
+    return Error{Code::kNotFound, "no identity provider is set up (security.oidc_issuer)"};
+  }
+  return provider_->begin_login(return_to);
+}
+
+Result<SignedIn> Identity::finish_provider_login(const LoginAnswer& answer) {
+  if (provider_ == nullptr) {
+    return Error{Code::kNotFound, "no identity provider is set up (security.oidc_issuer)"};
+  }
+  const LoginDone login = FALAJ_TRY(provider_->finish_login(answer));
+  const Principal principal = FALAJ_TRY(provider_principal(login.caller));
+  FALAJ_TRY(keep_provider_user(principal));
+  SignedIn done;
+  done.session = FALAJ_TRY(sessions_.start(principal, ports_.clock.now()));
+  done.principal = std::make_shared<const Principal>(principal);
+  done.return_to = login.return_to;
+  RequestContext context;
+  context.principal = principal;
+  FALAJ_TRY(
+      ports_.audit.record(context, {"session.start", "User/" + principal.id.substr(5), Value()}));
+  return done;
+}
+
+// So that an administrator sees who came, and can disable them.
+Status Identity::keep_provider_user(const Principal& principal) {
+  const auto now = directory_.snapshot();
+  if (now->accounts.contains(principal.id)) {
+    directory_.seen(principal.id);
+    return {};
+  }
+  const std::string rest = principal.id.substr(principal.id.find('_') + 1);
+  Directory::NewUser user;
+  user.source = "oidc";
+  user.id = principal.id;
+  user.name = std::string(kProviderName) + normal_user_name(principal.name).value_or(rest);
+  if (now->by_name(PrincipalKind::kUser, user.name) != nullptr) user.name += "-" + rest;
+  RequestContext context;
+  context.principal = principal;
+  FALAJ_TRY(directory_.add_user(context, user));
+  changed();
+  return {};
+}
+
+bool Identity::setup_pending() const { return !directory_.snapshot()->has_local_user; }
+
+std::string Identity::setup_secret() const {
+  MutexLock lock(setup_);
+  return std::string(setup_secret_.view());
+}
+
+Result<User> Identity::set_up(const std::string& secret, const std::string& name,
+                              const std::string& password, std::string_view address) {
+  static constexpr std::string_view kNobodysName = "(setup)";
+  const Timestamp now = ports_.clock.now();
+  if (const auto wait = throttle_.wait(kNobodysName, address, now)) return wait_first(*wait);
+  FALAJ_TRY(normal_user_name(name));
+  FALAJ_TRY(crypto::check_new_password(password));
+  MutexLock lock(setup_);
+  if (setup_secret_.empty() || !crypto::constant_time_equal(secret, setup_secret_.view())) {
+    throttle_.failed(kNobodysName, address, now);
+    return Error{ErrorId::kCredentialRefused,
+                 "the setup link is wrong, was used, or belongs to an earlier start"};
+  }
+  Directory::NewUser user;
+  user.name = name;
+  user.password = FALAJ_TRY(passwords_.hash(password));
+  user.id = directory_.fresh_user_id();
+  // First the grant: an interruption leaves a grant to nobody, never an administrator without one.
+  if (ports_.make_administrator) FALAJ_TRY(ports_.make_administrator(user.id));
+  const auto context = system_context("service:setup", ProjectName(), Zone());
+  User made = FALAJ_TRY(directory_.add_user(context, user));
+  setup_secret_ = crypto::SecretBytes();
+  changed();
+  return made;
+}
+
+Result<User> Identity::add_user(const RequestContext& context, const std::string& name,
+                                const std::string& password) {
+  Directory::NewUser user;
+  user.name = name;
+  FALAJ_TRY(normal_user_name(name));
+  if (!password.empty()) {
+    FALAJ_TRY(crypto::check_new_password(password));
+    user.password = FALAJ_TRY(passwords_.hash(password));
+  }
+  User made = FALAJ_TRY(directory_.add_user(context, user));
+  changed();
+  return made;
+}
+
+Result<User> Identity::add_service(const RequestContext& context, const std::string& name) {
+  Directory::NewUser service;
+  service.kind = PrincipalKind::kService;
+  service.name = name;
+  User made = FALAJ_TRY(directory_.add_user(context, service));
+  changed();
+  return made;
+}
+
+Status Identity::set_password(const RequestContext& context, const std::string& id,
+                              const std::string& password) {
+  const User user = FALAJ_TRY(find(id));
+  if (user.kind != PrincipalKind::kUser || user.source != "local") {
+    return Error{Code::kFailedPrecondition, "only local users have a password here"};
+  }
+  FALAJ_TRY(crypto::check_new_password(password));
+  const std::string encoded = FALAJ_TRY(passwords_.hash(password));
+  FALAJ_TRY(directory_.set_password(context, user.id, encoded));
+  return no_longer(user.id);
+}
+
+Status Identity::change_password(const RequestContext& context, const std::string& present,
+                                 const std::string& next, std::string_view address) {
+  const PrincipalPtr proven = FALAJ_TRY(prove_password(context.principal.name, present, address));
+  if (proven->id != context.principal.id) return wrong_password();
+  return set_password(context, proven->id, next);
+}
+
+// Nothing that was opened before holds any longer.
+Status Identity::no_longer(const std::string& user) {
+  sessions_.revoke_user(user);
+  changed();
+  return {};
+}
+
+Status Identity::set_state(const RequestContext& context, const std::string& id,
+                           AccountState state) {
+  if (id == context.principal.id && state == AccountState::kDisabled) {
+    return Error{Code::kFailedPrecondition,
+                 "nobody disables themselves; ask another administrator"};
+  }
+  FALAJ_TRY(directory_.set_state(context, id, state));
+  return no_longer(id);
+}
+
+Status Identity::remove_user(const RequestContext& context, const std::string& id) {
+  if (id == context.principal.id) {
+    return Error{Code::kFailedPrecondition, "nobody deletes themselves; ask another administrator"};
+  }
+  FALAJ_TRY(directory_.remove_user(context, id));
+  return no_longer(id);
+}
+
+Status Identity::revoke_session(const RequestContext& context, const std::string& id) {
+  if (!sessions_.revoke(id)) return Error{Code::kNotFound, "there is no session '" + id + "'"};
+  FALAJ_TRY(ports_.audit.record(context, {"session.revoke", "Session/" + id, Value()}));
+  return {};
+}
+
+Result<User> Identity::find(const std::string& name_or_id) const {
+  const auto now = directory_.snapshot();
+  const auto by_id = now->accounts.find(name_or_id);
+  if (by_id != now->accounts.end()) return by_id->second.user;
+  const bool prefixed = name_or_id.find(':') != std::string::npos;
+  const auto id = now->names.find(prefixed ? name_or_id : "user:" + name_or_id);
+  if (id != now->names.end()) return now->accounts.find(id->second)->second.user;
+  return Error{Code::kNotFound, "there is no user or service '" + name_or_id + "'"};
+}
+
+std::optional<std::string> Identity::resolve(const std::string& subject) const {
+  const auto now = directory_.snapshot();
+  const auto id = now->names.find(subject);
+  if (id != now->names.end()) return id->second;
+  const bool is_id = subject.starts_with("user:u_") || subject.starts_with("user:o_") ||
+                     subject.starts_with("service:s_") ||
+                     subject.starts_with("service:spiffe://") || subject == "user:dev";
+  if (is_id) return subject;
+  return std::nullopt;
+}
+
+void Identity::changed() const {
+  if (ports_.users_changed) ports_.users_changed();
+}
+
+void Identity::tick() {
+  const Timestamp now = ports_.clock.now();
+  sessions_.sweep(now);
+  jobs_.sweep(now);
+  const Status flushed = directory_.flush_last_used();
+  if (!flushed.ok()) log::warn("token use not kept", {{"why", flushed.error().message}});
+  if (provider_ != nullptr) provider_->tick();
+}
+
+}  // namespace falaj::security

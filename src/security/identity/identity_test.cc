@@ -1,0 +1,317 @@
+#include "security/identity/identity.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "crypto/base64.h"
+#include "crypto/testing/fake_random.h"
+#include "storage/open.h"
+
+namespace falaj::security {
+namespace {
+
+constexpr const char* kPassword = "correct horse battery";
+
+class IdentityTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(sql_->migrate({kAuditMigration, kIdentityMigration}).ok());
+    open(SignIn::kRequired);
+  }
+  void open(SignIn sign_in) {
+    IdentityOptions options;
+    options.sign_in = sign_in;
+    options.passwords = {.passes = 1, .memory = 8192};
+    identity_ =
+        Identity::open(options,
+                       {*sql_, audit_, clock_, random_, nullptr,
+                        [this](const std::string& id) -> Status {
+                          administrators_.push_back(id);
+                          return {};
+                        },
+                        [this] { ++changes_; }},
+                       crypto::SecretBytes(std::string_view("0123456789abcdef0123456789abcdef")))
+            .value();
+  }
+  User set_up() {
+    return identity_->set_up(identity_->setup_secret(), "Root", kPassword, "10.0.0.9").value();
+  }
+  Result<PrincipalPtr> with(const std::string& authorization) {
+    Credentials shown;
+    shown.authorization = authorization;
+    shown.address = "10.0.0.1";
+    return identity_->authenticate(shown);
+  }
+  static std::string basic(const std::string& name, const std::string& secret) {
+    return "Basic " + crypto::base64(name + ":" + secret);
+  }
+  RequestContext as_root() const {
+    RequestContext context;
+    context.principal = {PrincipalKind::kUser, "user:u_root"};
+    return context;
+  }
+  std::string token_of(const std::string& user, Duration lifetime = Duration::days(1)) {
+    return identity_->directory()
+        .add_token(as_root(), {user, "test", std::nullopt, lifetime})
+        .value()
+        .text;
+  }
+
+  FakeClock clock_;
+  crypto::testing::FakeRandom random_{11};
+  std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
+  Audit audit_{*sql_, clock_};
+  std::vector<std::string> administrators_;
+  int changes_ = 0;
+  std::unique_ptr<Identity> identity_;
+};
+
+TEST_F(IdentityTest, who_shows_nothing_is_nobody) {
+  EXPECT_EQ((*with(""))->kind, PrincipalKind::kNobody);
+  EXPECT_EQ((*with(""))->id, "");
+}
+
+TEST_F(IdentityTest, in_dev_who_shows_nothing_is_the_developer_but_a_bad_token_is_refused) {
+  open(SignIn::kDeveloper);
+  EXPECT_EQ((*with(""))->id, "user:dev");
+  EXPECT_EQ(identity_->setup_secret(), "");
+  EXPECT_FALSE(with("Bearer " + make_token_text('t', random_).text).ok());
+}
+
+TEST_F(IdentityTest, the_setup_link_makes_one_administrator_once) {
+  const std::string secret = identity_->setup_secret();
+  EXPECT_EQ(crypto::from_base64url(secret)->size(), 32u);
+  EXPECT_TRUE(identity_->setup_pending());
+  EXPECT_EQ(identity_->set_up("wrong", "root", kPassword, "a").error().id,
+            ErrorId::kCredentialRefused);
+  EXPECT_EQ(identity_->set_up(secret, "root", "short", "a").error().id, ErrorId::kOutOfRange);
+  EXPECT_TRUE(administrators_.empty());
+  const User root = identity_->set_up(secret, "Root", kPassword, "a").value();
+  EXPECT_EQ(root.name, "root");
+  EXPECT_EQ(administrators_, std::vector<std::string>{root.id});
+  EXPECT_FALSE(identity_->setup_pending());
+  EXPECT_EQ(identity_->setup_secret(), "");
+  EXPECT_FALSE(identity_->set_up(secret, "eve", kPassword, "a").ok());
+  EXPECT_FALSE(identity_->set_up("", "eve", kPassword, "a").ok());
+  open(SignIn::kRequired);  // Another start: nothing to set up.
+  EXPECT_EQ(identity_->setup_secret(), "");
+}
+
+TEST_F(IdentityTest, guessing_the_setup_secret_is_held_back) {
+  for (int i = 0; i < 5; ++i) (void)identity_->set_up("wrong", "root", kPassword, "a");
+  EXPECT_EQ(identity_->set_up("wrong", "root", kPassword, "a").error().id, ErrorId::kRateLimited);
+}
+
+TEST_F(IdentityTest, nobody_signs_in_before_setup) {
+  EXPECT_EQ(identity_->sign_in("root", kPassword, "a").error().id, ErrorId::kSetupPending);
+  EXPECT_EQ(with(basic("root", kPassword)).error().id, ErrorId::kSetupPending);
+}
+
+TEST_F(IdentityTest, a_token_acts_as_its_user_until_it_ends) {
+  const User root = set_up();
+  const std::string token = token_of(root.id, Duration::hours(1));
+  EXPECT_EQ((*with("Bearer " + token))->id, root.id);
+  EXPECT_EQ((*with(basic("root", token)))->id, root.id);
+  EXPECT_EQ((*with(basic("ROOT", token)))->id, root.id);
+  EXPECT_EQ((*with(basic("token", token)))->id, root.id);
+  EXPECT_EQ(with(basic("eve", token)).error().id, ErrorId::kCredentialRefused);
+  std::string other = token;
+  other.back() = other.back() == 'A' ? 'E' : 'A';
+  EXPECT_EQ(with("Bearer " + other).error().id, ErrorId::kCredentialRefused);
+  open(SignIn::kRequired);  // It survives a restart.
+  EXPECT_TRUE(with("Bearer " + token).ok());
+  clock_.advance(Duration::hours(1));
+  EXPECT_EQ(with("Bearer " + token).error().id, ErrorId::kCredentialExpired);
+}
+
+TEST_F(IdentityTest, the_stored_token_is_not_the_token) {
+  const User root = set_up();
+  const std::string token = token_of(root.id);
+  const auto rows = storage::query(*sql_, "SELECT id, hash FROM tokens").value();
+  ASSERT_EQ(rows.size(), 1u);
+  const TokenText parts = parse_token_text(token).value();
+  EXPECT_EQ(rows[0].text(0), parts.id);
+  EXPECT_EQ(rows[0].text(1).find(parts.secret), std::string::npos);
+  // Not a plain hash either: with another key the same row does not verify.
+  Directory other(*sql_, audit_, clock_, random_, crypto::SecretBytes(std::size_t{32}));
+  ASSERT_TRUE(other.load().ok());
+  EXPECT_FALSE(other.check_token(parts, clock_.now()).ok());
+}
+
+TEST_F(IdentityTest, revoking_disabling_and_deleting_take_effect_at_once) {
+  const User root = set_up();
+  const User bob = identity_->add_user(as_root(), "bob", kPassword).value();
+  const std::string one = token_of(bob.id);
+  const std::string two = token_of(bob.id);
+  ASSERT_TRUE(with(basic("bob", kPassword)).ok());
+  const SignedIn session = identity_->sign_in("bob", kPassword, "a").value();
+  ASSERT_TRUE(
+      identity_->directory().revoke_token(as_root(), std::string(parse_token_text(one)->id)).ok());
+  EXPECT_FALSE(with("Bearer " + one).ok());
+  EXPECT_TRUE(with("Bearer " + two).ok());
+  ASSERT_TRUE(identity_->set_state(as_root(), bob.id, AccountState::kDisabled).ok());
+  EXPECT_EQ(with("Bearer " + two).error().id, ErrorId::kCredentialExpired);
+  EXPECT_EQ(with(basic("bob", kPassword)).error().id, ErrorId::kCredentialRefused);
+  Credentials cookie;
+  const std::string header = std::string(kSessionCookie) + "=" + session.session.cookie;
+  cookie.cookie = header;
+  EXPECT_EQ(identity_->authenticate(cookie).error().id, ErrorId::kCredentialExpired);
+  ASSERT_TRUE(identity_->set_state(as_root(), bob.id, AccountState::kActive).ok());
+  EXPECT_TRUE(with("Bearer " + two).ok());
+  ASSERT_TRUE(identity_->remove_user(as_root(), bob.id).ok());
+  EXPECT_FALSE(with("Bearer " + two).ok());
+  EXPECT_EQ(identity_->find("bob").error().code, Code::kNotFound);
+  EXPECT_EQ(identity_->find(root.id)->name, "root");
+}
+
+TEST_F(IdentityTest, a_scoped_token_carries_its_scopes) {
+  const User root = set_up();
+  const auto made = identity_->directory().add_token(
+      as_root(), {root.id, "", std::vector<Scope>{{"serving.predict", "pay", ""}}});
+  const auto principal = with("Bearer " + made->text);
+  ASSERT_TRUE(principal.ok());
+  EXPECT_TRUE(within_scopes(**principal, "serving.predict", "pay", "Deployment/x"));
+  EXPECT_FALSE(within_scopes(**principal, "objects.write", "pay", ""));
+}
+
+TEST_F(IdentityTest, a_password_is_hashed_once_and_then_known_for_a_while) {
+  set_up();
+  Credentials shown;
+  const std::string header = basic("root", kPassword);
+  shown.authorization = header;
+  EXPECT_EQ(identity_->cost(shown), Identity::Cost::kBlocks);
+  ASSERT_TRUE(identity_->authenticate(shown).ok());
+  EXPECT_EQ(identity_->cost(shown), Identity::Cost::kMemory);
+  const std::string wrong = basic("root", "wrong password!");
+  Credentials other;
+  other.authorization = wrong;
+  EXPECT_EQ(identity_->cost(other), Identity::Cost::kBlocks);
+  clock_.advance(Duration::minutes(5));
+  EXPECT_EQ(identity_->cost(shown), Identity::Cost::kBlocks);
+  ASSERT_TRUE(identity_->authenticate(shown).ok());
+  // A new password ends the old one's welcome at once.
+  const std::string id = identity_->find("root")->id;
+  ASSERT_TRUE(identity_->set_password(as_root(), id, "another long password").ok());
+  EXPECT_EQ(with(header).error().id, ErrorId::kCredentialRefused);
+  EXPECT_TRUE(with(basic("root", "another long password")).ok());
+}
+
+TEST_F(IdentityTest, known_and_unknown_names_are_refused_alike) {
+  set_up();
+  const auto known = identity_->sign_in("root", "wrong password!", "a1");
+  const auto unknown = identity_->sign_in("nobody", "wrong password!", "a2");
+  const auto impossible = identity_->sign_in("no body\n", "wrong password!", "a3");
+  EXPECT_EQ(known.error(), unknown.error());
+  EXPECT_EQ(known.error(), impossible.error());
+  for (const char* name : {"root", "nobody"}) {
+    for (int i = 0; i < 4; ++i)
+      (void)identity_->sign_in(name, "wrong password!", std::to_string(i));
+    const auto held = identity_->sign_in(name, kPassword, "elsewhere");
+    ASSERT_FALSE(held.ok());
+    EXPECT_EQ(held.error().id, ErrorId::kRateLimited) << name;
+    EXPECT_TRUE(identity_->back_off(name, "elsewhere"));
+  }
+  clock_.advance(Duration::seconds(31));
+  EXPECT_TRUE(identity_->sign_in("root", kPassword, "elsewhere").ok());
+}
+
+TEST_F(IdentityTest, changing_the_own_password_needs_the_present_one) {
+  set_up();
+  const SignedIn session = identity_->sign_in("root", kPassword, "a").value();
+  RequestContext context;
+  context.principal = *session.principal;
+  EXPECT_EQ(
+      identity_->change_password(context, "not the password", "another password", "a").error().id,
+      ErrorId::kCredentialRefused);
+  EXPECT_FALSE(identity_->change_password(context, kPassword, "short", "a").ok());
+  ASSERT_TRUE(identity_->change_password(context, kPassword, "another password", "a").ok());
+  EXPECT_TRUE(identity_->sessions().list().empty());
+  EXPECT_TRUE(identity_->sign_in("root", "another password", "a").ok());
+}
+
+TEST_F(IdentityTest, services_have_tokens_and_no_password) {
+  set_up();
+  const User etl = identity_->add_service(as_root(), "etl").value();
+  EXPECT_TRUE(etl.id.starts_with("service:s_"));
+  const auto principal = with("Bearer " + token_of(etl.id));
+  ASSERT_TRUE(principal.ok());
+  EXPECT_EQ((*principal)->kind, PrincipalKind::kService);
+  EXPECT_EQ(with(basic("etl", kPassword)).error().id, ErrorId::kCredentialRefused);
+  EXPECT_FALSE(identity_->set_password(as_root(), etl.id, kPassword).ok());
+  EXPECT_EQ(identity_->resolve("service:etl"), etl.id);
+  EXPECT_EQ(identity_->resolve("user:etl"), std::nullopt);
+  EXPECT_EQ(identity_->resolve(etl.id), etl.id);
+}
+
+TEST_F(IdentityTest, names_are_unique_and_plain) {
+  set_up();
+  EXPECT_EQ(identity_->add_user(as_root(), "ROOT", kPassword).error().code, Code::kConflict);
+  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a:b"),
+                                 std::string("-a"), std::string("fj_x"), std::string("u_123"),
+                                 std::string("a\n"), std::string(129, 'a'), std::string("é")}) {
+    EXPECT_EQ(identity_->add_user(as_root(), bad, kPassword).error().id, ErrorId::kInvalidName)
+        << bad;
+  }
+  EXPECT_TRUE(identity_->add_user(as_root(), "alice@example.com", kPassword).ok());
+}
+
+TEST_F(IdentityTest, no_name_and_no_secret_stands_in_the_audit) {
+  set_up();
+  const User bob = identity_->add_user(as_root(), "bob.personal", kPassword).value();
+  const std::string token = token_of(bob.id);
+  ASSERT_TRUE(identity_->sign_in("bob.personal", kPassword, "10.1.2.3").ok());
+  ASSERT_TRUE(identity_->set_state(as_root(), bob.id, AccountState::kDisabled).ok());
+  std::string all;
+  AuditQuery query;
+  query.limit = 1000;
+  const std::vector<AuditEntry> entries = audit_.list(query).value();
+  for (const AuditEntry& entry : entries) all += to_json(to_value(entry));
+  EXPECT_NE(all.find("user.create"), std::string::npos);
+  EXPECT_NE(all.find("token.create"), std::string::npos);
+  EXPECT_NE(all.find("session.start"), std::string::npos);
+  EXPECT_NE(all.find("user.disable"), std::string::npos);
+  for (const std::string& secret :
+       {std::string("bob.personal"), std::string("10.1.2.3"),
+        std::string(parse_token_text(token)->secret), std::string(kPassword)}) {
+    EXPECT_EQ(all.find(secret), std::string::npos) << secret;
+  }
+}
+
+TEST_F(IdentityTest, last_use_is_kept_to_the_minute) {
+  const User root = set_up();
+  const std::string token = token_of(root.id);
+  EXPECT_EQ(identity_->directory().tokens(root.id).front().last_used, Timestamp{});
+  ASSERT_TRUE(with("Bearer " + token).ok());
+  identity_->tick();
+  open(SignIn::kRequired);
+  const Timestamp used = identity_->directory().tokens(root.id).front().last_used;
+  EXPECT_LE(used, clock_.now());
+  EXPECT_GT(used + Duration::minutes(1), clock_.now());
+}
+
+TEST_F(IdentityTest, tokens_are_bounded) {
+  const User root = set_up();
+  for (std::size_t i = 0; i < kTokensPerUserMax; ++i) token_of(root.id);
+  EXPECT_EQ(identity_->directory().add_token(as_root(), {root.id, "", std::nullopt}).error().id,
+            ErrorId::kQuotaReached);
+  const User bob = identity_->add_user(as_root(), "bob", "").value();
+  EXPECT_EQ(identity_->directory()
+                .add_token(as_root(), {bob.id, "", std::nullopt, Duration::days(400)})
+                .error()
+                .id,
+            ErrorId::kOutOfRange);
+  EXPECT_EQ(with(basic("bob", "")).error().id, ErrorId::kCredentialRefused);
+}
+
+TEST_F(IdentityTest, a_jwt_without_a_provider_is_refused_and_a_certificate_is_a_service) {
+  EXPECT_EQ(with("Bearer aa.bb.cc").error().id, ErrorId::kTokenMalformed);
+  Credentials shown;
+  shown.tls_peer = "spiffe://falaj.local/witness";
+  const auto principal = identity_->authenticate(shown);
+  ASSERT_TRUE(principal.ok());
+  EXPECT_EQ((*principal)->id, "service:spiffe://falaj.local/witness");
+  EXPECT_EQ((*principal)->kind, PrincipalKind::kService);
+}
+
+}  // namespace
+}  // namespace falaj::security

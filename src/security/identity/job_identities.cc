@@ -1,0 +1,76 @@
+#include "security/identity/job_identities.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+
+namespace falaj::security {
+namespace {
+
+constexpr Duration kRenewalGrace = Duration::minutes(1);
+
+std::string principal_id(const JobId& job) { return "job:" + job.str(); }
+
+bool is_narrow(const Scope& scope) {
+  return !scope.action.ends_with('*') && !scope.project.empty() && !scope.object.empty();
+}
+
+}  // namespace
+
+Result<std::string> JobIdentities::mint(const JobId& job, std::vector<Scope> scopes,
+                                        Timestamp now) {
+  for (const Scope& scope : scopes) {
+    if (!is_narrow(scope)) {
+      return Error{ErrorId::kJobScopeExceeded, "a job's identity is limited to named objects; '" +
+                                                   to_string(scope) + "' is wider"};
+    }
+  }
+  NewTokenText made = make_token_text('j', random_);
+  const TokenText parts = FALAJ_TRY(parse_token_text(made.text));
+  Principal principal;
+  principal.kind = PrincipalKind::kJob;
+  principal.id = principal_id(job);
+  principal.name = job.str();
+  principal.scopes = std::move(scopes);
+  principal.credential = "token:" + made.id;
+  principal.expires = now + kJobIdentityLifetime;
+  Entry entry{sha256_hex(parts.secret), std::make_shared<const Principal>(principal),
+              principal.expires};
+  MutexLock lock(mutex_);
+  for (auto& [id, old] : entries_) {
+    if (old.principal->id == principal.id) old.expires = std::min(old.expires, now + kRenewalGrace);
+  }
+  entries_.emplace(made.id, std::move(entry));
+  return made.text;
+}
+
+Result<PrincipalPtr> JobIdentities::check(const TokenText& token, Timestamp now) const {
+  const std::string hash = sha256_hex(token.secret);
+  MutexLock lock(mutex_);
+  const auto found = entries_.find(std::string(token.id));
+  if (found == entries_.end() || !crypto::constant_time_equal(hash, found->second.secret_hash)) {
+    return Error{ErrorId::kCredentialRefused, "no running job has this token"};
+  }
+  if (now >= found->second.expires) {
+    return Error{ErrorId::kCredentialExpired, "the job's token has expired"};
+  }
+  return found->second.principal;
+}
+
+void JobIdentities::end(const JobId& job) {
+  const std::string id = principal_id(job);
+  MutexLock lock(mutex_);
+  std::erase_if(entries_, [&](const auto& item) { return item.second.principal->id == id; });
+}
+
+void JobIdentities::sweep(Timestamp now) {
+  MutexLock lock(mutex_);
+  std::erase_if(entries_, [&](const auto& item) { return now >= item.second.expires; });
+}
+
+std::size_t JobIdentities::size() const {
+  MutexLock lock(mutex_);
+  return entries_.size();
+}
+
+}  // namespace falaj::security

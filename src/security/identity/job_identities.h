@@ -1,0 +1,51 @@
+// security/identity/job_identities.h — a job's own identity: short, narrow, gone with the job.
+//
+// A running job is the principal "job:ID". Its token is good for 15 minutes and is replaced while
+// the job runs; its scopes are the job's declared inputs and outputs and nothing else, whatever the
+// person who started it may do. Kept in memory only: after a restart no job's token holds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "crypto/random.h"
+#include "security/context.h"
+#include "security/identity/credentials.h"
+
+namespace falaj::security {
+
+inline constexpr Duration kJobIdentityLifetime = Duration::minutes(15);
+
+// Thread-safe; short locks.
+class JobIdentities {
+ public:
+  explicit JobIdentities(crypto::Random& random) : random_(random) {}
+
+  // The token's text. `scopes` name objects: one that covers a whole project or every action is
+  // refused with FJ-7063. A second call for the same job replaces its token after a grace of one
+  // minute, so that a renewal never cuts off a request on its way.
+  Result<std::string> mint(const JobId& job, std::vector<Scope> scopes, Timestamp now);
+  // FJ-7011 for a token that no running job has, FJ-7012 when it has ended.
+  Result<PrincipalPtr> check(const TokenText& token, Timestamp now) const;
+  // The job is over: none of its tokens holds any longer.
+  void end(const JobId& job);
+  void sweep(Timestamp now);
+  std::size_t size() const;
+
+ private:
+  struct Entry {
+    std::string secret_hash;
+    PrincipalPtr principal;
+    Timestamp expires{};
+  };
+  crypto::Random& random_;
+  mutable Mutex mutex_;
+  std::unordered_map<std::string, Entry> entries_ FALAJ_GUARDED_BY(mutex_);  // By token id.
+};
+
+}  // namespace falaj::security
