@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -71,6 +72,19 @@ TEST(MakeBins, closes_each_bin_on_the_right) {
   EXPECT_EQ(bins.bin_of(INFINITY), 2U);
   EXPECT_EQ(bins.bin_of(-INFINITY), 0U);
   EXPECT_EQ(bins.bin_of(NAN), 3U);
+}
+
+TEST(Bins, finds_the_bin_that_a_plain_search_finds) {
+  std::mt19937 random(4);
+  for (std::size_t count = 0; count < 40; ++count) {
+    Bins bins;
+    for (std::size_t i = 0; i < count; ++i) bins.edges.push_back(static_cast<double>(2 * i));
+    for (int i = 0; i < 200; ++i) {
+      const double value = static_cast<double>(random() % 90) - 5;
+      const auto edge = std::lower_bound(bins.edges.begin(), bins.edges.end(), value);
+      ASSERT_EQ(bins.bin_of(value), static_cast<std::size_t>(edge - bins.edges.begin()));
+    }
+  }
 }
 
 TEST(MakeBins, gives_a_frequent_value_a_bin_of_its_own) {

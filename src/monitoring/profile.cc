@@ -26,8 +26,17 @@ double edge_below(const std::vector<double>& sorted, double value) {
 
 std::size_t Bins::bin_of(double value) const {
   if (std::isnan(value)) return edges.size() + 1;
-  const auto edge = std::lower_bound(edges.begin(), edges.end(), value);
-  return static_cast<std::size_t>(edge - edges.begin());
+  // How many edges lie below. Every prediction comes here once a feature, with values that no
+  // branch predictor can guess: so without a branch.
+  const double* below = edges.data();
+  std::size_t left = edges.size();
+  while (left > 1) {
+    const std::size_t half = left / 2;
+    below += half * static_cast<std::size_t>(below[half - 1] < value);
+    left -= half;
+  }
+  const std::size_t last = left == 1 && *below < value ? 1 : 0;
+  return static_cast<std::size_t>(below - edges.data()) + last;
 }
 
 // A value that fills more than one quantile gets a bin of its own: otherwise a constant or a flag

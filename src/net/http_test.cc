@@ -65,6 +65,7 @@ std::string head_of(const Response& response, Framing framing, AfterReply after)
   Request request;
   request.request_id = "r";
   request.traceparent = "t";
+  request.headers = {{"Traceparent", "t"}};
   std::string out;
   append_reply_head(out, {.response = response,
                           .request = request,
@@ -93,10 +94,41 @@ TEST(ReplyHead, carries_the_security_headers_always) {
   for (const Framing framing : {Framing::kLength, Framing::kChunked, Framing::kNone}) {
     const std::string head = head_of(Response{}, framing, AfterReply::kKeepAlive);
     EXPECT_NE(head.find("X-Content-Type-Options: nosniff\r\n"), std::string::npos);
-    EXPECT_NE(head.find("Referrer-Policy: no-referrer\r\n"), std::string::npos);
     EXPECT_NE(head.find("Cross-Origin-Resource-Policy: same-origin\r\n"), std::string::npos);
     EXPECT_TRUE(head.ends_with("\r\n\r\n"));
   }
+}
+
+TEST(ReplyHead, carries_the_headers_of_pages_on_all_but_data) {
+  Response response;
+  const auto has_page_headers = [&](const char* type) {
+    response.content_type = type;
+    const std::string head = head_of(response, Framing::kLength, AfterReply::kKeepAlive);
+    const bool frame = head.find("X-Frame-Options: DENY\r\n") != std::string::npos;
+    EXPECT_EQ(head.find("Referrer-Policy: no-referrer\r\n") != std::string::npos, frame);
+    EXPECT_EQ(head.find("Cross-Origin-Opener-Policy: same-origin\r\n") != std::string::npos, frame);
+    return frame;
+  };
+  for (const char* page : {"text/html", "text/html; charset=utf-8", "image/svg+xml", "text/plain",
+                           "application/json5", "application/xhtml+xml", ""}) {
+    EXPECT_TRUE(has_page_headers(page)) << page;
+  }
+  for (const char* data : {"application/json", "application/json; charset=utf-8",
+                           "application/problem+json", "application/octet-stream"}) {
+    EXPECT_FALSE(has_page_headers(data)) << data;
+  }
+}
+
+TEST(ReplyHead, returns_the_trace_context_to_who_sent_one) {
+  EXPECT_NE(
+      head_of(Response{}, Framing::kLength, AfterReply::kKeepAlive).find("traceparent: t\r\n"),
+      std::string::npos);
+  Request request;
+  request.traceparent = "made";
+  std::string out;
+  const Response response;
+  append_reply_head(out, {.response = response, .request = request, .date = "D"});
+  EXPECT_EQ(out.find("traceparent"), std::string::npos);
 }
 
 TEST(HttpDate, is_imf_fixdate) { EXPECT_EQ(http_date(784111777), "Sun, 06 Nov 1994 08:49:37 GMT"); }

@@ -8,12 +8,22 @@
 namespace falaj::net {
 namespace {
 
+// On every reply: no guessing of types, no reading from another site's page.
 constexpr std::string_view kSecurityHeaders =
     "X-Content-Type-Options: nosniff\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\n";
+// On what a browser may show as a page.
+constexpr std::string_view kPageHeaders =
     "Referrer-Policy: no-referrer\r\n"
-    "Cross-Origin-Resource-Policy: same-origin\r\n"
     "Cross-Origin-Opener-Policy: same-origin\r\n"
     "X-Frame-Options: DENY\r\n";
+
+// Data that no browser shows as a page. With nosniff it never becomes one.
+bool is_data(std::string_view content_type) {
+  const std::string_view type = content_type.substr(0, content_type.find(';'));
+  return type == "application/json" || type == "application/problem+json" ||
+         type == "application/octet-stream";
+}
 
 // What the server alone decides.
 constexpr std::array<std::string_view, 8> kOwnHeaders{
@@ -138,8 +148,12 @@ void append_reply_head(std::string& out, const ReplyHead& head) {
     out += "Transfer-Encoding: chunked\r\n";
   }
   append_line(out, "X-Request-Id", head.request.request_id);
-  append_line(out, "traceparent", head.request.traceparent);
+  // Who traces sent one; for the others the request id is enough.
+  if (!find_header(head.request.headers, "traceparent").empty()) {
+    append_line(out, "traceparent", head.request.traceparent);
+  }
   out += kSecurityHeaders;
+  if (!is_data(response.content_type)) out += kPageHeaders;
   for (const auto& [name, value] : response.headers) {
     if (may_pass(name, value)) append_line(out, name, value);
   }

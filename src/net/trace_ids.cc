@@ -1,5 +1,6 @@
 #include "net/internal/trace_ids.h"
 
+#include <array>
 #include <string_view>
 
 namespace falaj::net {
@@ -7,7 +8,9 @@ namespace {
 
 void append_hex(std::string& out, std::uint64_t number) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
-  for (int shift = 60; shift >= 0; shift -= 4) out += kDigits[(number >> shift) & 15u];
+  std::array<char, 16> text;
+  for (std::size_t i = text.size(); i-- > 0; number >>= 4) text[i] = kDigits[number & 15u];
+  out.append(text.data(), text.size());
 }
 
 }  // namespace

@@ -58,6 +58,8 @@ bool PredictionSink::offer(Prediction prediction) {
 std::vector<Prediction> PredictionSink::drain() {
   MutexLock lock(impl_->reader);
   std::vector<Prediction> taken;
+  const std::uint64_t waiting = impl_->head.load(std::memory_order_relaxed) - impl_->tail;
+  taken.reserve(std::min<std::size_t>(waiting, impl_->capacity));
   // At most one lap: writers that keep up with the reader cannot hold it here.
   while (taken.size() < impl_->capacity) {
     Impl::Cell& cell = impl_->cells[impl_->tail % impl_->capacity];

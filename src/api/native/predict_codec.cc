@@ -21,6 +21,7 @@ Result<EntityKeys> parse_entity(dom::element element) {
     return Error{ErrorId::kWrongType, "predict body: an entity is an object of key: id"};
   }
   EntityKeys keys;
+  keys.reserve(object.size());
   for (const dom::key_value_pair member : object) {
     std::int64_t number = 0;
     std::string_view text;

@@ -254,9 +254,10 @@ bool Connection::read_some() {
       close();
       return false;
   }
-  // A short read means that the socket is empty: saves a call that would say so. If more has come
-  // since, waiting ends at once.
-  if (result.bytes < loop_.scratch.size() && !transport_.has_buffered()) readable_ = false;
+  // A short read means that the socket is empty: saves a call that would say so. Not so under TLS,
+  // which gives one record at a time and leaves the next in the socket; and nothing new would be
+  // told of that (see Watch).
+  if (!transport_.is_tls() && result.bytes < loop_.scratch.size()) readable_ = false;
   take_bytes({loop_.scratch.data(), result.bytes});
   return state_ != State::kClosed;
 }

@@ -86,7 +86,8 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   Status check_target();
   bool check_peer();
   bool check_head();
-  bool host_allowed(std::string_view authority) const;
+  bool host_allowed(std::string_view authority);
+  bool is_host_of_ours(std::string_view authority) const;
   bool find_route();
   bool gate_comes_first() const;
   void run_gate_first();
@@ -139,7 +140,8 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
 
   RequestParser parser_;
   Request request_;
-  std::string_view authority_;  // In request_.headers or the parser's target.
+  std::string_view authority_;     // In request_.headers or the parser's target.
+  std::string allowed_authority_;  // The last one that was found to be ours.
   const Route* route_ = nullptr;
   std::shared_ptr<Upload> upload_;
   ParseState upload_state_ = ParseState::kNeedMore;

@@ -177,7 +177,15 @@ Status Connection::check_target() {
   return {};
 }
 
-bool Connection::host_allowed(std::string_view authority) const {
+bool Connection::host_allowed(std::string_view authority) {
+  // A client keeps to one name: it was looked at with its first request.
+  if (authority == allowed_authority_) return true;
+  if (!is_host_of_ours(authority)) return false;
+  allowed_authority_ = authority;
+  return true;
+}
+
+bool Connection::is_host_of_ours(std::string_view authority) const {
   if (core_.hosts.allows_host(authority)) return true;
   // The address that the client reached is no name that a foreign DNS server could have given.
   const std::string_view host = host_without_port(authority);

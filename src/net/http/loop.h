@@ -1,4 +1,4 @@
-// net/http/loop.h — one event-loop thread and the descriptors that it watches (Asio, hidden).
+// net/http/loop.h — one event-loop thread and the descriptors that it watches (epoll, hidden).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,9 @@ class Watch {
  public:
   virtual ~Watch() = default;
   virtual int descriptor() const = 0;
-  // Asks for one call when ready; asking again before the call changes nothing.
+  // Asks for one call once the descriptor becomes ready; asking again before the call changes
+  // nothing. It is told when something new comes: who was called reads (or writes, accepts) until
+  // there is no more before asking again. Costs no system call.
   virtual void wait_readable() = 0;
   virtual void wait_writable() = 0;
 };

@@ -27,7 +27,7 @@ constexpr std::string_view kTooMany =
 
 // Takes new connections on the first loop and deals them out in turn: with few clients every loop
 // gets its share, which the kernel's hashing would not promise.
-class Acceptor final : public Pollable {
+class Acceptor final : public Pollable, public std::enable_shared_from_this<Acceptor> {
  public:
   Acceptor(ServerCore& core, std::vector<std::shared_ptr<LoopState>>& loops)
       : core_(core), loops_(loops) {}
@@ -39,10 +39,11 @@ class Acceptor final : public Pollable {
   void stop() { watch_.reset(); }
   // After the process ran out of descriptors: tries again.
   void retry() {
-    if (watch_ != nullptr && std::exchange(starved_, false)) watch_->wait_readable();
+    if (std::exchange(starved_, false)) on_readable();
   }
 
   void on_readable() override {
+    if (watch_ == nullptr) return;
     for (int i = 0; i < kAcceptedAtOnce; ++i) {
       sockaddr_storage address{};
       socklen_t size = sizeof address;
@@ -52,13 +53,16 @@ class Acceptor final : public Pollable {
         take(socket, address_text(address));
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         core_.series.refused(Refusal::kDescriptors);
-        starved_ = true;  // Readiness would come back at once, for ever.
+        starved_ = true;  // Nothing new will be told: retry() looks again.
         return;
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        break;
+        return watch_->wait_readable();
       }
     }
-    watch_->wait_readable();
+    // There may be more: after the others had their turn.
+    loops_.front()->loop->post([self = weak_from_this()] {
+      if (const auto alive = self.lock()) alive->on_readable();
+    });
   }
   void on_writable() override {}
 

@@ -29,7 +29,7 @@ enum class AfterReply : std::uint8_t { kKeepAlive, kClose };
 
 struct ReplyHead {
   const Response& response;
-  const Request& request;  // For request_id and traceparent.
+  const Request& request;  // For request_id, and traceparent when the client sent one.
   std::string_view date;
   std::size_t body_bytes = 0;
   Framing framing = Framing::kLength;
@@ -38,6 +38,7 @@ struct ReplyHead {
 
 // Appends status line, headers and the empty line. A header of the response that could split the
 // reply (CR, LF, NUL) or that belongs to the server (Content-Length, Connection …) is left out.
+// Headers that only concern pages (X-Frame-Options …) are left out of data: JSON and octet-stream.
 // Cost: no allocation beyond the growth of `out`.
 void append_reply_head(std::string& out, const ReplyHead& head);
 

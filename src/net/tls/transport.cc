@@ -45,8 +45,6 @@ IoResult Transport::tls_result(int returned) {
   return failed(last_tls_error());
 }
 
-bool Transport::has_buffered() const { return is_tls() && SSL_has_pending(session_.get()) == 1; }
-
 IoResult Transport::handshake() {
   if (!is_tls()) return {};
   ERR_clear_error();

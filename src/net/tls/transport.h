@@ -38,8 +38,6 @@ class Transport {
   IoResult write(std::string_view first, std::string_view second = {});
   // Says that nothing more will be written.
   void finish_writing();
-  // True when decrypted or unread bytes wait inside, which the socket's readiness would not tell.
-  bool has_buffered() const;
   // After a failed handshake: the peer spoke plain HTTP. Then drop_tls() lets it be told so.
   bool heard_plain_http() const { return plain_http_; }
   // After a failed handshake: this side did not believe the other's certificate.
