@@ -159,7 +159,7 @@ test('the water reaches as far as the walk has come', () => {
 
 const entry = (sequence: number, action: string): AuditEntry => ({
   sequence, at: '', actor: 'user:dev', project: 'p', action, object: 'Model/p/fraud',
-  request_id: '', detail: {reason: 'AUC grew'}, previous: '', hash: 'ab',
+  request_id: '', detail: {reason: 'AUC grew'}, hash: 'ab',
 });
 
 test('audit pages merge newest first without doubles, and are searched by every word', () => {

@@ -43,7 +43,7 @@ DoctorCheck check_audit(const std::string& folder) {
   const Result<Value> verified = verify_offline(folder);
   if (verified.ok()) {
     return {"audit", "ok",
-            std::to_string(verified.value()["head"].integer("sequence")) + " entries, chain holds"};
+            std::to_string(verified.value()["head"].integer("sequence")) + " entries, log holds"};
   }
   if (verified.error().id == ErrorId::kDataFolderLocked) {
     return {"audit", "ok", "a server holds the folder: ask it with falaj audit verify"};

@@ -84,6 +84,7 @@ void Program::start_ticking(const Options& options) {
   });
   loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
                                          [this] { warn_if_failed("loop", serving_.loop->tick()); });
+  audit_ = std::make_unique<exec::Ticker>("audit", Duration::seconds(1), [this] { grow_tree(); });
   live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500),
                                          [this] { http_.feed->tick(); });
 }
@@ -95,6 +96,11 @@ void Program::start_renewing() {
   });
 }
 
+void Program::grow_tree() {
+  const auto head = storage_.audit->advance();
+  if (!head.ok()) warn_if_failed("audit tree", head.error());
+}
+
 Program::~Program() {
   if (renewal_) renewal_->stop();
   if (live_) live_->stop();
@@ -103,6 +109,8 @@ Program::~Program() {
   if (http_.server) http_.server->drain(Duration::seconds(1));
   http_.server.reset();
   if (training_.queue) training_.queue->stop();
+  if (audit_) audit_->stop();
+  if (storage_.audit) grow_tree();
 }
 
 std::string Program::url() const {

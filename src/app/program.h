@@ -26,6 +26,7 @@ class Program {
   explicit Program(const Clock& clock) : clock_(clock) {}
   Status open(const Options& options);
   Status first_objects();
+  void grow_tree();
   void start_ticking(const Options& options);
   void start_renewing();
 
@@ -40,6 +41,7 @@ class Program {
   Http http_;
   std::string scheme_ = "http";
   std::string host_;
+  std::unique_ptr<exec::Ticker> audit_;      // The audit tree.
   std::unique_ptr<exec::Ticker> reconcile_;  // Deployments and monitors.
   std::unique_ptr<exec::Ticker> loop_;       // Apart: a step may freeze and score for minutes.
   std::unique_ptr<exec::Ticker> live_;       // What consoles see.

@@ -29,7 +29,7 @@ Status verify_audit(const Session& session) {
   const Value reply =
       FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/audit:verify", Value::object()));
   print(session.format, reply,
-        "the chain holds: " + cell(reply["head"]["sequence"]) + " entries, head " +
+        "the log holds: " + cell(reply["head"]["sequence"]) + " entries, head " +
             reply["head"].text("hash").substr(0, 16) + "\n");
   return {};
 }

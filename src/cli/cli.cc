@@ -369,11 +369,11 @@ void Tree::add_audit() {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   CLI::App* check = remote(
-      *audit, "verify", "Recompute the whole hash chain", [this](const Session& s) -> Status {
+      *audit, "verify", "Recompute the whole log, its tree and its signed heads",
+      [this](const Session& s) -> Status {
         if (words_.data.empty()) return verify_audit(s);
         const Value value = FALAJ_TRY(hooks_.verify_offline(words_.data));
-        print(s.format, value,
-              "the chain holds: " + cell(value["head"]["sequence"]) + " entries\n");
+        print(s.format, value, "the log holds: " + cell(value["head"]["sequence"]) + " entries\n");
         return {};
       });
   check->add_option("--data", words_.data, "A data folder to verify without a server");

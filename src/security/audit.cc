@@ -1,181 +1,206 @@
 #include "security/audit.h"
 
-#include "base/hash.h"
+#include <algorithm>
+
 #include "base/json.h"
+#include "crypto/base64.h"
+#include "security/audit/tiles.h"
+#include "security/audit/verify.h"
 
 namespace falaj::security {
 namespace {
 
-using storage::SqlParams;
+using crypto::TreeHead;
 using storage::SqlRow;
 using storage::SqlRows;
 using storage::SqlTransaction;
 
 constexpr std::int64_t kListMax = 10'000;
-constexpr std::int64_t kVerifyPage = 1'000;
+constexpr std::int64_t kAdvancePage = 4'096;
+constexpr std::size_t kSaltBytes = 32;
 
-const std::string& first_previous() {
-  static const std::string kZeros(64, '0');
-  return kZeros;
+// The store's own reason stays readable: a full disk is still said to be full.
+Error unwritten(const Error& cause) {
+  return {ErrorId::kAuditUnavailable,
+          "the audit entry was not written, so nothing was done: " + cause.message};
 }
 
-// The bytes that are hashed: everything but the hash itself.
-std::string canonical(const AuditEntry& entry) {
-  Value value = to_value(entry);
-  value.as_object().erase("hash");
-  return to_json(value);
+Result<std::int64_t> last_sequence(SqlTransaction& tx) {
+  const SqlRows rows = FALAJ_TRY(tx.query("SELECT coalesce(max(sequence), 0) FROM audit"));
+  return rows.front().integer(0);
 }
 
-Error broken(std::int64_t sequence, const std::string& what) {
-  return {ErrorId::kAuditBroken,
-          "audit entry " + std::to_string(sequence) + " " + what +
-              "; nothing from there on can be trusted: compare with a backup"};
-}
-
-// Printing repairs invalid UTF-8, so two different texts could hash alike; none may have it.
-bool has_readable_texts(const AuditEntry& entry) {
-  return is_valid_utf8(entry.actor) && is_valid_utf8(entry.project) &&
-         is_valid_utf8(entry.action) && is_valid_utf8(entry.object) &&
-         is_valid_utf8(entry.request_id);
-}
-
-// Columns: sequence, at, actor, project, action, object, request_id, detail, previous, hash.
-Result<AuditEntry> entry_from_row(const SqlRow& row) {
-  AuditEntry entry{row.integer(0), Timestamp{row.integer(1)},
-                   row.text(2),    row.text(3),
-                   row.text(4),    row.text(5),
-                   row.text(6),    Value(),
-                   row.text(8),    row.text(9)};
-  auto detail = parse_json(row.text(7));
-  if (!detail.ok()) return broken(entry.sequence, "holds a detail that is no JSON");
-  entry.detail = std::move(detail).value();
-  return entry;
-}
-
-Result<AuditHead> read_head(SqlTransaction& tx) {
-  const SqlRows rows = FALAJ_TRY(tx.query("SELECT sequence, hash FROM audit_head WHERE id = 1"));
-  if (rows.size() != 1) return broken(0, "(the head of the chain) is missing");
-  return AuditHead{rows.front().integer(0), rows.front().text(1)};
-}
-
-// `row` must continue the chain whose last link is `head`.
-Result<AuditHead> check_link(const SqlRow& row, const AuditHead& head) {
-  const std::int64_t expected = head.sequence + 1;
-  if (row.integer(0) != expected) return broken(expected, "is missing");
-  const AuditEntry entry = FALAJ_TRY(entry_from_row(row));
-  if (to_json(entry.detail) != row.text(7)) return broken(expected, "has an altered detail");
-  if (!has_readable_texts(entry)) return broken(expected, "holds a text that is not UTF-8");
-  if (entry.previous != head.hash) return broken(expected, "does not follow the entry before it");
-  if (sha256_hex(canonical(entry)) != entry.hash) return broken(expected, "was altered");
-  return AuditHead{entry.sequence, entry.hash};
-}
-
-Result<AuditHead> verify_chain(SqlTransaction& tx) {
-  AuditHead head{0, first_previous()};
-  while (true) {
-    const SqlRows rows = FALAJ_TRY(tx.query(
-        "SELECT sequence, at, actor, project, action, object, request_id, detail, previous, hash"
-        " FROM audit WHERE sequence > ? ORDER BY sequence LIMIT ?",
-        {head.sequence, kVerifyPage}));
-    if (rows.empty()) break;
-    for (const SqlRow& row : rows) head = FALAJ_TRY(check_link(row, head));
+Result<std::vector<std::string>> entry_bytes(SqlTransaction& tx, std::int64_t after,
+                                             std::int64_t limit) {
+  const SqlRows rows = FALAJ_TRY(
+      tx.query("SELECT sequence, entry FROM audit WHERE sequence > ? ORDER BY sequence LIMIT ?",
+               {after, limit}));
+  std::vector<std::string> entries;
+  entries.reserve(rows.size());
+  for (const SqlRow& row : rows) {
+    const std::int64_t expected = after + 1 + static_cast<std::int64_t>(entries.size());
+    if (row.integer(0) != expected) return audit_broken(expected, "is missing");
+    entries.push_back(row.text(1));
   }
-  const SqlRows below = FALAJ_TRY(tx.query("SELECT count(*) FROM audit WHERE sequence < 1"));
-  if (below.front().integer(0) != 0) return broken(0, "does not belong to the chain");
-  const AuditHead stored = FALAJ_TRY(read_head(tx));
-  if (stored.sequence != head.sequence || stored.hash != head.hash) {
-    return broken(head.sequence + 1, "is missing: the log ends at " +
-                                         std::to_string(head.sequence) + " but its head says " +
-                                         std::to_string(stored.sequence));
-  }
-  return head;
+  return entries;
 }
 
-Status insert(SqlTransaction& tx, const AuditEntry& entry) {
-  FALAJ_TRY(tx.execute(
-      "INSERT INTO audit (sequence, at, actor, project, action, object, request_id, detail,"
-      " previous, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      {entry.sequence, entry.at.nanos, entry.actor, entry.project, entry.action, entry.object,
-       entry.request_id, to_json(entry.detail), entry.previous, entry.hash}));
-  FALAJ_TRY(tx.execute("UPDATE audit_head SET sequence = ?, hash = ? WHERE id = 1",
-                       {entry.sequence, entry.hash}));
-  return {};
+std::vector<Sha256> leaves_of(const std::vector<std::string>& entries) {
+  std::vector<Sha256> leaves;
+  leaves.reserve(entries.size());
+  for (const std::string& bytes : entries) leaves.push_back(crypto::leaf_hash(bytes));
+  return leaves;
 }
+
+// The tiles' tree and what is committed behind it, without writing.
+Result<TreeHead> current_head(SqlTransaction& tx) {
+  const std::uint64_t tiled = FALAJ_TRY(tiled_size(tx));
+  const auto tail = FALAJ_TRY(entry_bytes(tx, static_cast<std::int64_t>(tiled), INT64_MAX));
+  if (tail.empty()) {
+    const Sha256 root = FALAJ_TRY(crypto::root_at(tile_reader(tx), tiled));
+    return TreeHead{tiled, root};
+  }
+  const std::vector<Sha256> leaves = leaves_of(tail);
+  const crypto::HashReader stored = tile_reader(tx);
+  // A subtree across the border is joined from its halves, down to one side or one leaf.
+  crypto::HashReader both;
+  both = [&](unsigned level, std::uint64_t index) -> Result<Sha256> {
+    if ((index + 1) << level <= tiled) return stored(level, index);
+    if (level == 0) return leaves[index - tiled];
+    const Sha256 left = FALAJ_TRY(both(level - 1, 2 * index));
+    const Sha256 right = FALAJ_TRY(both(level - 1, 2 * index + 1));
+    return crypto::node_hash(left, right);
+  };
+  const std::uint64_t size = tiled + leaves.size();
+  const Sha256 root = FALAJ_TRY(crypto::root_at(both, size));
+  return TreeHead{size, root};
+}
+
+constexpr const char* kFilter =
+    " AND (?2 = '' OR action = ?2 OR (substr(?2, -1) = '.' AND"
+    " substr(action, 1, length(?2)) = ?2))"
+    " AND (?3 = '' OR object = ?3) AND (?4 = '' OR project = ?4)"
+    " AND (?5 = '' OR actor = ?5) ORDER BY sequence ";
 
 std::string list_sql(const AuditQuery& query) {
   const bool oldest = query.order == AuditQuery::Order::kOldestFirst;
   // Constant fragments only: every value is bound.
-  return std::string(
-             "SELECT sequence, at, actor, project, action, object, request_id, detail, previous,"
-             " hash FROM audit WHERE ") +
-         (oldest ? "sequence > ?1" : "(?1 = 0 OR sequence < ?1)") +
-         " AND (?2 = '' OR action = ?2 OR (substr(?2, -1) = '.' AND"
-         " substr(action, 1, length(?2)) = ?2))"
-         " AND (?3 = '' OR object = ?3) AND (?4 = '' OR project = ?4) ORDER BY sequence " +
-         (oldest ? "ASC" : "DESC") + " LIMIT ?5";
+  return std::string("SELECT sequence, entry FROM audit WHERE ") +
+         (oldest ? "sequence > ?1" : "(?1 = 0 OR sequence < ?1)") + kFilter +
+         (oldest ? "ASC" : "DESC") + " LIMIT ?6";
+}
+
+Result<AuditEntry> entry_of(const SqlRow& row) {
+  auto entry = parse_entry(row.text(1));
+  if (!entry.ok() || entry->sequence != row.integer(0)) {
+    return audit_broken(row.integer(0), "was altered");
+  }
+  return entry;
+}
+
+Status check_limit(std::int64_t limit, std::int64_t after) {
+  if (limit >= 1 && limit <= kListMax && after >= 0) return {};
+  return Error(ErrorId::kOutOfRange, "audit list: limit " + std::to_string(limit) +
+                                         " must be 1 to " + std::to_string(kListMax) +
+                                         " and after " + std::to_string(after) +
+                                         " must not be negative");
+}
+
+std::string about_opening(std::int64_t sequence, const std::string& name) {
+  return "audit/" + std::to_string(sequence) + "/" + name;
 }
 
 }  // namespace
 
 const storage::Migration kAuditMigration{
-    "security-001-audit",
+    "security-001-audit-tree",
+    // The members that are searched for stand beside the entry too; verify() compares them.
     "CREATE TABLE audit ("
-    " sequence INTEGER PRIMARY KEY, at INTEGER NOT NULL, actor TEXT NOT NULL,"
-    " project TEXT NOT NULL, action TEXT NOT NULL, object TEXT NOT NULL,"
-    " request_id TEXT NOT NULL, detail TEXT NOT NULL, previous TEXT NOT NULL,"
-    " hash TEXT NOT NULL) STRICT;"
-    // The last link, apart from the chain: entries cut off at the end are noticed.
-    "CREATE TABLE audit_head ("
-    " id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL, hash TEXT NOT NULL) STRICT;"
-    "INSERT INTO audit_head (id, sequence, hash) VALUES (1, 0,"
-    " '0000000000000000000000000000000000000000000000000000000000000000');"
+    " sequence INTEGER PRIMARY KEY, entry TEXT NOT NULL, action TEXT NOT NULL,"
+    " object TEXT NOT NULL, project TEXT NOT NULL, actor TEXT NOT NULL) STRICT;"
+    "CREATE TABLE audit_tiles ("
+    " level INTEGER NOT NULL, tile INTEGER NOT NULL, hashes TEXT NOT NULL,"
+    " PRIMARY KEY (level, tile)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE audit_heads (size INTEGER PRIMARY KEY, note TEXT NOT NULL) STRICT;"
+    "CREATE TABLE audit_openings ("
+    " sequence INTEGER NOT NULL, name TEXT NOT NULL, project TEXT NOT NULL, sealed TEXT NOT NULL,"
+    " PRIMARY KEY (sequence, name)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE audit_witnessed ("
+    " origin TEXT PRIMARY KEY, key TEXT NOT NULL, size INTEGER NOT NULL, root TEXT NOT NULL,"
+    " at INTEGER NOT NULL) STRICT;"
     "CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit"
     " BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;"
     "CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit"
     " BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;"};
 
-Value to_value(const AuditEntry& entry) {
-  Value value;
-  value["sequence"] = entry.sequence;
-  value["at"] = to_rfc3339(entry.at);
-  value["actor"] = entry.actor;
-  value["project"] = entry.project;
-  value["action"] = entry.action;
-  value["object"] = entry.object;
-  value["request_id"] = entry.request_id;
-  value["detail"] = entry.detail;
-  value["previous"] = entry.previous;
-  value["hash"] = entry.hash;
-  return value;
+Audit::Audit(storage::SqlStore& store, const Clock& clock) : store_(store), clock_(clock) {}
+
+Status Audit::learn_last_time(SqlTransaction& tx) {
+  const MutexLock lock(mutex_);
+  if (last_at_) return {};
+  const SqlRows rows =
+      FALAJ_TRY(tx.query("SELECT sequence, entry FROM audit ORDER BY sequence DESC LIMIT 1"));
+  last_at_ = Timestamp::min();
+  // A damaged last entry is verify()'s to report; it does not stop the log from growing.
+  if (rows.empty()) return {};
+  const auto last = parse_entry(rows.front().text(1));
+  if (last.ok()) last_at_ = last->at;
+  return {};
 }
 
-Audit::Audit(storage::SqlStore& store, const Clock& clock) : store_(store), clock_(clock) {}
+// The log's time never runs back; when the machine's does, the entry says by how much.
+Timestamp Audit::next_time(AuditEntry& entry) {
+  const Timestamp now = clock_.now();
+  const MutexLock lock(mutex_);
+  if (now < *last_at_) entry.clock_behind = *last_at_ - now;
+  last_at_ = std::max(*last_at_, now);
+  return *last_at_;
+}
+
+Result<AuditEntry> Audit::commit_texts(SqlTransaction& tx, const AuditEvent& event,
+                                       AuditEntry entry) {
+  for (const PersonalText& personal : event.personal) {
+    const std::string salt = crypto::system_random().bytes(kSaltBytes);
+    entry.detail[personal.name] = commitment_of(salt, personal.text);
+    if (openings_ == nullptr) continue;
+    Value opening;
+    opening["salt"] = crypto::base64(salt);
+    opening["text"] = personal.text;
+    const std::string sealed = FALAJ_TRY(openings_->seal(
+        entry.project, about_opening(entry.sequence, personal.name), to_json(opening)));
+    FALAJ_TRY(tx.execute(
+        "INSERT INTO audit_openings (sequence, name, project, sealed) VALUES (?, ?, ?, ?)",
+        {entry.sequence, personal.name, entry.project, crypto::base64(sealed)}));
+  }
+  return entry;
+}
 
 Result<AuditEntry> Audit::append(SqlTransaction& tx, const RequestContext& context,
                                  const AuditEvent& event) {
-  const AuditHead head = FALAJ_TRY(read_head(tx));
-  AuditEntry entry{head.sequence + 1,
-                   clock_.now(),
-                   context.principal.id,
-                   context.project.str(),
-                   event.action,
-                   event.object,
-                   context.request_id,
-                   event.detail,
-                   head.hash,
-                   ""};
-  if (!has_readable_texts(entry)) {
-    return Error(ErrorId::kInvalidUtf8, "audit entry " + std::to_string(entry.sequence) +
-                                            ": actor, project, action, object and request id must "
-                                            "be UTF-8");
+  const auto last = last_sequence(tx);
+  if (!last.ok()) return unwritten(last.error());
+  if (const Status known = learn_last_time(tx); !known.ok()) return unwritten(known.error());
+  AuditEntry entry;
+  entry.sequence = *last + 1;
+  entry.actor = context.principal.id;
+  entry.project = context.project.str();
+  entry.action = event.action;
+  entry.object = event.object;
+  entry.request_id = context.request_id;
+  entry.detail = event.detail;
+  entry.at = next_time(entry);
+  if (!event.personal.empty()) {
+    auto committed = commit_texts(tx, event, std::move(entry));
+    if (!committed.ok()) return unwritten(committed.error());
+    entry = std::move(committed).value();
   }
-  const std::string bytes = canonical(entry);
-  // What cannot be read back could never be verified: refuse it now, not in an inspection.
-  const auto readable = parse_json(bytes);
-  if (!readable.ok()) return readable.error().within("audit entry for " + event.action);
-  entry.detail = (*readable)["detail"];
-  entry.hash = sha256_hex(bytes);
-  FALAJ_TRY(insert(tx, entry));
+  const std::string bytes = FALAJ_TRY(canonical_entry(entry));
+  const auto written = tx.execute(
+      "INSERT INTO audit (sequence, entry, action, object, project, actor)"
+      " VALUES (?, ?, ?, ?, ?, ?)",
+      {entry.sequence, bytes, entry.action, entry.object, entry.project, entry.actor});
+  if (!written.ok()) return unwritten(written.error());
+  entry.hash = crypto::leaf_hash(bytes).hex();
   return entry;
 }
 
@@ -188,51 +213,156 @@ Result<AuditEntry> Audit::record(const RequestContext& context, const AuditEvent
   return entry;
 }
 
+Status Audit::record_all(const RequestContext& context, const std::vector<AuditEvent>& events) {
+  return store_.write([&](SqlTransaction& tx) -> Status {
+    for (const AuditEvent& event : events) FALAJ_TRY(append(tx, context, event));
+    return {};
+  });
+}
+
 Result<std::vector<AuditEntry>> Audit::list(const AuditQuery& query) const {
-  if (query.limit < 1 || query.limit > kListMax || query.after < 0) {
-    return Error(ErrorId::kOutOfRange, "audit list: limit " + std::to_string(query.limit) +
-                                           " must be 1 to " + std::to_string(kListMax) +
-                                           " and after " + std::to_string(query.after) +
-                                           " must not be negative");
-  }
-  const SqlRows rows = FALAJ_TRY(
-      storage::query(store_, list_sql(query),
-                     {query.after, query.action, query.object, query.project, query.limit}));
+  FALAJ_TRY(check_limit(query.limit, query.after));
+  const SqlRows rows = FALAJ_TRY(storage::query(
+      store_, list_sql(query),
+      {query.after, query.action, query.object, query.project, query.actor, query.limit}));
   std::vector<AuditEntry> entries;
   entries.reserve(rows.size());
-  for (const SqlRow& row : rows) entries.push_back(FALAJ_TRY(entry_from_row(row)));
+  for (const SqlRow& row : rows) entries.push_back(FALAJ_TRY(entry_of(row)));
   return entries;
 }
 
 Result<AuditEntry> Audit::get(std::int64_t sequence) const {
-  const SqlRows rows = FALAJ_TRY(storage::query(
-      store_,
-      "SELECT sequence, at, actor, project, action, object, request_id, detail, previous, hash"
-      " FROM audit WHERE sequence = ?",
-      {sequence}));
+  const SqlRows rows = FALAJ_TRY(
+      storage::query(store_, "SELECT sequence, entry FROM audit WHERE sequence = ?", {sequence}));
   if (rows.empty()) {
     return Error(Code::kNotFound, "there is no audit entry " + std::to_string(sequence) +
                                       "; falaj audit list shows what exists");
   }
-  return entry_from_row(rows.front());
+  return entry_of(rows.front());
+}
+
+Result<std::vector<std::string>> Audit::lines(std::int64_t first, std::int64_t limit) const {
+  FALAJ_TRY(check_limit(limit, first - 1));
+  std::vector<std::string> entries;
+  FALAJ_TRY(store_.read([&](SqlTransaction& tx) -> Status {
+    entries = FALAJ_TRY(entry_bytes(tx, first - 1, limit));
+    return {};
+  }));
+  return entries;
+}
+
+Result<TreeHead> Audit::tree_head() const {
+  TreeHead head;
+  FALAJ_TRY(store_.read([&](SqlTransaction& tx) -> Status {
+    head = FALAJ_TRY(current_head(tx));
+    return {};
+  }));
+  return head;
 }
 
 Result<AuditHead> Audit::head() const {
-  AuditHead head;
+  const TreeHead head = FALAJ_TRY(tree_head());
+  return AuditHead{static_cast<std::int64_t>(head.size), head.root.hex()};
+}
+
+Result<TreeHead> Audit::advance() {
+  while (true) {
+    std::uint64_t tiled = 0;
+    std::vector<Sha256> leaves;
+    // Hashed in a snapshot, so that the writer is not held up.
+    FALAJ_TRY(store_.read([&](SqlTransaction& tx) -> Status {
+      tiled = FALAJ_TRY(tiled_size(tx));
+      leaves =
+          leaves_of(FALAJ_TRY(entry_bytes(tx, static_cast<std::int64_t>(tiled), kAdvancePage)));
+      return {};
+    }));
+    if (leaves.empty()) return head_at(tiled);
+    FALAJ_TRY(store_.write([&](SqlTransaction& tx) -> Status {
+      const std::uint64_t now_tiled = FALAJ_TRY(tiled_size(tx));
+      if (now_tiled != tiled) return {};  // Another caller was quicker: look again.
+      return append_tiles(tx, tiled, leaves);
+    }));
+  }
+}
+
+Result<TreeHead> Audit::head_at(std::uint64_t size) const {
+  TreeHead head{size, {}};
   FALAJ_TRY(store_.read([&](SqlTransaction& tx) -> Status {
-    head = FALAJ_TRY(read_head(tx));
+    if (size > FALAJ_TRY(tiled_size(tx))) {
+      return Error(ErrorId::kOutOfRange,
+                   "the audit tree has no " + std::to_string(size) + " entries yet");
+    }
+    head.root = FALAJ_TRY(crypto::root_at(tile_reader(tx), size));
     return {};
   }));
   return head;
 }
 
-Result<AuditHead> Audit::verify() const {
-  AuditHead head;
+Result<crypto::Proof> Audit::inclusion(std::int64_t sequence, std::uint64_t size) const {
+  crypto::Proof proof;
   FALAJ_TRY(store_.read([&](SqlTransaction& tx) -> Status {
-    head = FALAJ_TRY(verify_chain(tx));
+    const std::uint64_t tiled = FALAJ_TRY(tiled_size(tx));
+    if (sequence < 1 || size > tiled) {
+      return Error(ErrorId::kOutOfRange, "no proof for entry " + std::to_string(sequence) +
+                                             " among " + std::to_string(size) +
+                                             " entries; the tree has " + std::to_string(tiled));
+    }
+    proof = FALAJ_TRY(
+        crypto::inclusion_proof(tile_reader(tx), static_cast<std::uint64_t>(sequence - 1), size));
     return {};
   }));
-  return head;
+  return proof;
+}
+
+Result<crypto::Proof> Audit::consistency(std::uint64_t first, std::uint64_t second) const {
+  crypto::Proof proof;
+  FALAJ_TRY(store_.read([&](SqlTransaction& tx) -> Status {
+    const std::uint64_t tiled = FALAJ_TRY(tiled_size(tx));
+    if (second > tiled) {
+      return Error(ErrorId::kOutOfRange, "no proof up to " + std::to_string(second) +
+                                             " entries; the tree has " + std::to_string(tiled));
+    }
+    proof = FALAJ_TRY(crypto::consistency_proof(tile_reader(tx), first, second));
+    return {};
+  }));
+  return proof;
+}
+
+Result<AuditHead> Audit::verify(const std::optional<crypto::NoteKey>& key) const {
+  TreeHead head;
+  FALAJ_TRY(store_.read([&](SqlTransaction& tx) -> Status {
+    head = FALAJ_TRY(verify_log(tx, key));
+    return {};
+  }));
+  return AuditHead{static_cast<std::int64_t>(head.size), head.root.hex()};
+}
+
+Result<std::vector<Opening>> Audit::openings(std::int64_t sequence) const {
+  if (openings_ == nullptr) return std::vector<Opening>{};
+  const SqlRows rows = FALAJ_TRY(storage::query(
+      store_, "SELECT name, project, sealed FROM audit_openings WHERE sequence = ? ORDER BY name",
+      {sequence}));
+  std::vector<Opening> all;
+  for (const SqlRow& row : rows) {
+    const std::string sealed = FALAJ_TRY(crypto::from_base64(row.text(2)));
+    const std::string plain =
+        FALAJ_TRY(openings_->open(row.text(1), about_opening(sequence, row.text(0)), sealed));
+    const Value value = FALAJ_TRY(parse_json(plain));
+    std::string salt = FALAJ_TRY(crypto::from_base64(value.text("salt")));
+    all.push_back({row.text(0), std::move(salt), value.text("text")});
+  }
+  return all;
+}
+
+Status Audit::erase_openings(const RequestContext& context, std::int64_t sequence) {
+  return store_.write([&](SqlTransaction& tx) -> Status {
+    Value detail;
+    detail["erased"] =
+        FALAJ_TRY(tx.execute("DELETE FROM audit_openings WHERE sequence = ?", {sequence}));
+    FALAJ_TRY(
+        append(tx, context, {"audit.erase", "AuditEntry/" + std::to_string(sequence), detail}));
+    return {};
+  });
 }
 
 }  // namespace falaj::security

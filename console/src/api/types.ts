@@ -207,7 +207,6 @@ export interface AuditEntry {
   object: string;
   request_id: string;
   detail: Json;
-  previous: string;
   hash: string;
 }
 

@@ -40,7 +40,7 @@ export function AuditDrawer({entry, onClose}: {entry: AuditEntry; onClose: () =>
     [t.columns.action, entry.action], [t.columns.object, entry.object],
     [t.columns.actor, entry.actor], [t.audit.project, entry.project],
     [t.columns.time, formatTime(entry.at, lang)], [t.audit.request, entry.request_id],
-    [t.audit.hash, entry.hash], [t.audit.previous, entry.previous],
+    [t.audit.hash, entry.hash],
   ];
   return (
     <dialog ref={dialog} class="drawer" aria-labelledby="drawer-title" onClose={onClose}

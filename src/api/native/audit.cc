@@ -59,14 +59,15 @@ std::vector<net::Route> audit_routes(Services& services) {
                                "One entry.", [&](const net::Request& request) -> Result<Value> {
                                  return to_value(FALAJ_TRY(entry_of(services, request)));
                                }));
-  routes.push_back(value_route(
-      Method::kPost, "/api/v1/audit:verify", {"audit.verify", net::Target::platform("AuditEntry")},
-      "Recomputes the whole hash chain.", [&](const net::Request&) -> Result<Value> {
-        Value reply;
-        reply["head"] = head_value(FALAJ_TRY(services.audit.verify()));
-        reply["ok"] = true;
-        return reply;
-      }));
+  routes.push_back(value_route(Method::kPost, "/api/v1/audit:verify",
+                               {"audit.verify", net::Target::platform("AuditEntry")},
+                               "Recomputes the whole log, its tree and its signed heads.",
+                               [&](const net::Request&) -> Result<Value> {
+                                 Value reply;
+                                 reply["head"] = head_value(FALAJ_TRY(services.audit.verify()));
+                                 reply["ok"] = true;
+                                 return reply;
+                               }));
   routes.push_back(
       value_route(Method::kPost, "/api/v1/audit/{sequence}:replay",
                   {"audit.verify", net::Target::record("AuditEntry", "sequence")},

@@ -416,7 +416,7 @@ std::string Walk::closing_table() const {
                                         fixed(result_.number("auc_after"), 3) + " after"});
   table.add({"serving now", "fraud version " + cell(result_["serving_version"]) + " of " +
                                 cell(result_["versions"])});
-  table.add({"audit", cell(result_["audit"]["entries"]) + " entries, chain holds"});
+  table.add({"audit", cell(result_["audit"]["entries"]) + " entries, log holds"});
   return "\n" + table.str() +
          "\nLook at it: " + bold(session_.target.server + "/?project=" + session_.target.project) +
          "\n";
