@@ -48,8 +48,8 @@ Status Program::open(const Options& options) {
                                                 });
   FALAJ_TRY(first_objects());
   warn_if_failed("deployments", serving_.deployments->tick());
-  http_ =
-      wire_routes(options, *catalog_, storage_, features_, training_, serving_, metrics_, clock_);
+  http_ = wire_routes(options, tls_, *catalog_, storage_, features_, training_, serving_, metrics_,
+                      clock_);
   // Before the first request can come: a change that it makes wakes the tickers.
   start_ticking(options);
   FALAJ_TRY(check_listening(options, Administrators::kNone));

@@ -1,6 +1,7 @@
 #include "api/caller.h"
 #include "api/console/console.h"
 #include "api/inference/inference_routes.h"
+#include "api/native/certificates.h"
 #include "api/native/openapi.h"
 #include "app/wiring.h"
 #include "base/json.h"
@@ -41,7 +42,7 @@ void add_openapi(Http& http) {
 
 }  // namespace
 
-Http wire_routes(const Options& options, catalog::Catalog& catalog, Storage& storage,
+Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, Storage& storage,
                  Features& features, Training& training, Serving& serving,
                  telemetry::Metrics& metrics, const Clock& clock) {
   Http http;
@@ -60,6 +61,9 @@ Http wire_routes(const Options& options, catalog::Catalog& catalog, Storage& sto
   http.router = std::make_unique<net::Router>();
   for (net::Route& route : api::native_routes(*http.services, *http.feed)) {
     if (route.body_to == net::BodyTo::kFile) route.body_bytes_max = options.upload_bytes_max;
+    http.router->add(std::move(route));
+  }
+  for (net::Route& route : api::certificate_routes(tls.certificates.get())) {
     http.router->add(std::move(route));
   }
   for (net::Route& route : api::inference_routes({*serving.deployments, version_text()})) {

@@ -149,7 +149,7 @@ struct Http {
   std::unique_ptr<net::Server> server;
 };
 // Declares every route of every dialect, without listening.
-Http wire_routes(const Options& options, catalog::Catalog& catalog, Storage& storage,
+Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, Storage& storage,
                  Features& features, Training& training, Serving& serving,
                  telemetry::Metrics& metrics, const Clock& clock);
 // Listens.

@@ -29,6 +29,7 @@ struct Words {
   std::string server = from_environment("FALAJ_SERVER", kDefaultServer);
   std::string project = from_environment("FALAJ_PROJECT", kDefaultProject);
   std::string authority = from_environment("FALAJ_CA", "");
+  std::string certificate = from_environment("FALAJ_CERTIFICATE", "");
   std::string output = "table";
   std::string data;
   std::string config_file = from_environment("FALAJ_CONFIG", "");
@@ -86,6 +87,7 @@ class Tree {
   void add_models();
   void add_watch();
   void add_audit();
+  void add_certificates();
   void add_config();
   void add_rest();
 
@@ -124,6 +126,7 @@ Tree::Tree(const Hooks& hooks)
   add_models();
   add_watch();
   add_audit();
+  add_certificates();
   add_config();
   add_rest();
 }
@@ -143,7 +146,7 @@ int Tree::run(int argc, char** argv) {
 
 Session Tree::session() const {
   Session session;
-  session.target = {words_.server, words_.project, words_.authority};
+  session.target = {words_.server, words_.project, words_.authority, words_.certificate};
   if (words_.output == "json") session.format = OutputFormat::kJson;
   if (words_.output == "yaml") session.format = OutputFormat::kYaml;
   return session;
@@ -190,6 +193,9 @@ void Tree::add_authority(CLI::App& command) {
   command.add_option("--ca", words_.authority,
                      "Whom to believe behind https: a PEM file, or sha256:FINGERPRINT as falaj "
                      "serve prints it (env FALAJ_CA; default: the system's authorities)");
+  command.add_option("--certificate", words_.certificate,
+                     "PEM file with the certificate and key to show, made by falaj certificates "
+                     "issue (env FALAJ_CERTIFICATE)");
 }
 
 CLI::App* Tree::remote(CLI::App& parent, const std::string& name, const std::string& help,
@@ -381,6 +387,24 @@ void Tree::add_audit() {
          [this](const Session& s) { return replay_audit(s, words_.sequence); })
       ->add_option("sequence", words_.sequence, "Number of the entry")
       ->required();
+}
+
+void Tree::add_certificates() {
+  CLI::App* certificates =
+      root_.add_subcommand("certificates", "Certificates of the deployment's processes");
+  certificates->require_subcommand(1);
+  CLI::App* issue =
+      remote(*certificates, "issue", "Make a key here and have it certified for at most an hour",
+             [this](const Session& s) { return issue_certificate(s, words_.name, words_.file); });
+  issue->add_option("service", words_.name, "Name of the process, e.g. witness")->required();
+  issue->add_option("--out", words_.file, "PEM file for the key and its certificate")->required();
+  remote(*certificates, "renew",
+         "Replace a certificate by means of itself, once two thirds of its life have passed",
+         [this](const Session& s) { return renew_certificate(s, words_.file); })
+      ->add_option("file", words_.file, "What falaj certificates issue has written")
+      ->required();
+  remote(*certificates, "authority", "Print the server's certificate authority (PEM)",
+         [](const Session& s) { return show_authority(s); });
 }
 
 void Tree::add_config() {

@@ -82,4 +82,12 @@ Error job_error(const std::string& run, const Value& job);
 Result<Value> follow_run(Connection& connection, const std::string& run, const std::string& job,
                          const std::function<void(double, const std::string&)>& on_progress);
 
+// Certificates of processes. The key is made here and stays in `file`, with mode 0600.
+Status issue_certificate(const Session& session, const std::string& service,
+                         const std::string& file);
+// Shows the certificate in `file` to get its successor, with a new key; does nothing before two
+// thirds of its life have passed.
+Status renew_certificate(const Session& session, const std::string& file);
+Status show_authority(const Session& session);
+
 }  // namespace falaj::cli

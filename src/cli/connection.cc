@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "cli/local_file.h"
 
 namespace falaj::cli {
 namespace {
@@ -84,6 +85,10 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
   net::ClientOptions options;
   options.base_url = target.server;
   options.tls.authority = target.authority;
+  if (!target.certificate.empty()) {
+    options.tls.identity.chain_pem = FALAJ_TRY(read_text(target.certificate));
+    options.tls.identity.key_pem = options.tls.identity.chain_pem;  // One file holds both.
+  }
   Result<std::unique_ptr<net::Client>> client = net::Client::create(options);
   if (!client.ok() && client.error().code == Code::kInvalidArgument) {
     return Error{ErrorId::kUsage, "--server '" + target.server + "': " + client.error().message};

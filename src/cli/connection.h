@@ -34,6 +34,8 @@ struct Target {
   std::string project = "default";
   // Whom to believe behind https: a PEM file or "sha256:…" (net/tls_options.h); "": the system's.
   std::string authority = {};
+  // PEM file with a certificate and its key, shown to a server that asks; "": none.
+  std::string certificate = {};
 };
 
 // Not thread-safe.

@@ -60,6 +60,29 @@ Result<std::string> read_text(const std::string& path) {
   }
 }
 
+Status write_private(const std::string& path, std::string_view text) {
+  const auto unwritable = [&path](int error) {
+    return Error{ErrorId::kFileUnreadable,
+                 "cannot write '" + path + "': " + std::generic_category().message(error)};
+  };
+  const std::string temporary = path + ".new";
+  unlink(temporary.c_str());  // What a killed command may have left.
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return unwritable(errno);
+  int error = 0;
+  while (!text.empty() && error == 0) {
+    const ssize_t put = write(fd, text.data(), text.size());
+    if (put > 0) text.remove_prefix(static_cast<std::size_t>(put));
+    if (put <= 0 && errno != EINTR) error = errno;
+  }
+  if (error == 0 && fsync(fd) != 0) error = errno;
+  close(fd);
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return {};
+  unlink(temporary.c_str());
+  return unwritable(error);
+}
+
 Status check_readable(const std::string& path) { return check_open(path, ReadHandle(path)); }
 
 }  // namespace falaj::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -13,5 +14,8 @@ Result<std::string> read_text(const std::string& path);
 
 // FJ-1015 unless `path` is a file that can be opened for reading; for files that are streamed.
 Status check_readable(const std::string& path);
+
+// Replaces the file as a whole, durably, readable by its owner only. FJ-1015 when it cannot.
+Status write_private(const std::string& path, std::string_view text);
 
 }  // namespace falaj::cli

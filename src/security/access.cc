@@ -20,6 +20,7 @@ const std::vector<ActionInfo>& actions() {
   static const std::vector<ActionInfo> kActions{
       {"public.read", "Health, version and other answers that hold nobody's data"},
       {"account.use", "What every known caller may do: ask who they are and what they may do"},
+      {"account.manage", "What every known caller may do to their own account: tokens, sessions"},
       {"objects.read", "Read declared objects and their history"},
       {"objects.write", "Apply and delete declared objects"},
       {"data.ingest", "Add rows to a source or feature view"},
@@ -35,6 +36,7 @@ const std::vector<ActionInfo>& actions() {
       {"audit.verify", "Recompute the audit log's hashes"},
       {"jobs.read", "Read jobs and their logs"},
       {"jobs.cancel", "Cancel jobs"},
+      {"identity.write", "Create, change and revoke users, services and tokens"},
       {"system.read", "Read settings, metrics and the state of the server"},
   };
   return kActions;

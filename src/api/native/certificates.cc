@@ -1,0 +1,95 @@
+// Certificates of the deployment's processes: asked for by name, renewed by who has one.
+#include "api/native/certificates.h"
+
+#include "api/native/exchange.h"
+#include "base/decode.h"
+
+namespace falaj::api {
+namespace {
+
+using security::Certificates;
+
+Result<Certificates*> needed(Certificates* certificates) {
+  if (certificates != nullptr) return certificates;
+  return Error{Code::kFailedPrecondition,
+               "falaj dev has no certificates: one process, one user; use falaj serve"};
+}
+
+security::RequestContext context_of_caller(const net::Request& request) {
+  security::RequestContext context;
+  context.principal = principal_of(request);
+  context.request_id = request.request_id;
+  context.traceparent = request.traceparent;
+  return context;
+}
+
+Value issued_value(const security::IssuedCertificate& issued, const Certificates& certificates) {
+  Value value;
+  value["id"] = issued.id;
+  value["chain"] = issued.chain_pem;
+  value["fingerprint"] = issued.fingerprint;
+  value["not_after"] = to_rfc3339(issued.not_after);
+  value["authority"] = certificates.authority_pem();
+  return value;
+}
+
+Result<Value> authority(Certificates* maybe) {
+  const Certificates* certificates = FALAJ_TRY(needed(maybe));
+  Value value;
+  value["authority"] = certificates->authority_pem();
+  value["fingerprint"] = "sha256:" + certificates->fingerprint();
+  value["trust_domain"] = certificates->trust_domain();
+  return value;
+}
+
+Result<Value> issue(Certificates* maybe, const net::Request& request) {
+  Certificates* certificates = FALAJ_TRY(needed(maybe));
+  const Value body = FALAJ_TRY(body_of(request));
+  Fields fields(body, "certificate");
+  const std::string service = FALAJ_TRY(fields.required_text("service"));
+  const std::string asked = FALAJ_TRY(fields.required_text("request"));
+  FALAJ_TRY(fields.finish());
+  const auto issued = FALAJ_TRY(certificates->issue(context_of_caller(request), service, asked));
+  return issued_value(issued, *certificates);
+}
+
+// The connection itself says for whom: its certificate, and no other name.
+Result<Value> renew(Certificates* maybe, const net::Request& request) {
+  Certificates* certificates = FALAJ_TRY(needed(maybe));
+  const std::string service = security::service_of(request.tls_peer);
+  if (service.empty()) {
+    return Error{ErrorId::kPeerRefused,
+                 "only a process with a certificate that holds can renew it; ask an administrator "
+                 "for a new one: falaj certificates issue"};
+  }
+  const Value body = FALAJ_TRY(body_of(request));
+  Fields fields(body, "certificate");
+  const std::string asked = FALAJ_TRY(fields.required_text("request"));
+  FALAJ_TRY(fields.finish());
+  const auto issued = FALAJ_TRY(certificates->issue(context_of_caller(request), service, asked));
+  return issued_value(issued, *certificates);
+}
+
+}  // namespace
+
+std::vector<net::Route> certificate_routes(Certificates* certificates) {
+  using net::Method;
+  using net::Target;
+  std::vector<net::Route> routes;
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/certificates/authority", {"public.read", Target::nothing()},
+      "The deployment's certificate authority: PEM, fingerprint and trust domain.",
+      [certificates](const net::Request&) { return authority(certificates); }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/certificates", {"identity.write", Target::platform("Certificate")},
+      "A certificate of at most an hour for {service}, from a signing {request} (PEM).",
+      [certificates](const net::Request& request) { return issue(certificates, request); }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/certificates:renew",
+      {"account.manage", Target::platform("Certificate")},
+      "The same for the process whose certificate this connection was made with.",
+      [certificates](const net::Request& request) { return renew(certificates, request); }));
+  return routes;
+}
+
+}  // namespace falaj::api
