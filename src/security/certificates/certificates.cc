@@ -1,13 +1,34 @@
 #include "security/certificates/certificates.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
 #include "crypto/aead.h"
-#include "security/certificates/internal/files.h"
+#include "storage/small_file.h"
 
 namespace falaj::security {
 namespace {
 
 constexpr std::string_view kServicePath = "/service/";
+constexpr std::size_t kFileBytesMax = 64 << 10;
 constexpr std::string_view kServerPath = "/server";
+
+// nullopt when there is no such file.
+Result<std::optional<std::string>> read_if_there(const std::string& path) {
+  Result<storage::SmallFile> file = storage::read_small_file(path, kFileBytesMax);
+  if (file.ok()) return std::optional<std::string>(std::move(file->content));
+  if (file.error().code == Code::kNotFound) return std::optional<std::string>();
+  return file.error();
+}
+
+Status make_private_folder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  return Error(Code::kUnavailable,
+               "cannot make the folder '" + folder + "': " + std::strerror(errno));
+}
 
 std::string certificate_path(const std::string& folder) { return folder + "/authority.pem"; }
 std::string key_path(const std::string& folder) { return folder + "/authority.key"; }
@@ -25,8 +46,8 @@ Result<crypto::CertificateAuthority> make_authority(const CertificatesOptions& o
   const std::string sealed = crypto::seal(
       sealing_key, key.view(), sealed_with(made.certificate_pem(), options.trust_domain));
   // The key first: a certificate without its key would be a finished authority to the next start.
-  FALAJ_TRY(write_durably(key_path(options.folder), sealed, 0600));
-  FALAJ_TRY(write_durably(certificate_path(options.folder), made.certificate_pem(), 0644));
+  FALAJ_TRY(storage::write_small_file(key_path(options.folder), sealed));
+  FALAJ_TRY(storage::write_small_file(certificate_path(options.folder), made.certificate_pem()));
   return made;
 }
 
