@@ -11,6 +11,7 @@ import re
 import select
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -97,15 +98,20 @@ class Reply:
 
 
 class Server:
-    """`falaj dev` in its own folder. start() returns when it said ready, or fails with its log."""
+    """`falaj dev` in its own folder. start() returns when it said ready, or fails with its log.
 
-    def __init__(self, data, *flags, prefix=(), port=0):
+    mode="serve" starts the production server; its authority is then in `authority`.
+    """
+
+    def __init__(self, data, *flags, prefix=(), port=0, mode="dev"):
         self.data, self.flags, self.prefix, self.port = data, flags, list(prefix), port
+        self.mode, self.authority = mode, os.path.join(data, "tls", "authority.pem")
+        self.headers = {}  # Sent with every request.
         self.log, self.process, self.url = data + ".log", None, None
 
     def launch(self):
         """Starts the process; the exit code and what it printed if it ends before it is ready."""
-        command = [*self.prefix, PROGRAM, "dev", "--data", self.data, "--port",
+        command = [*self.prefix, PROGRAM, self.mode, "--data", self.data, "--port",
                    str(self.port), "--grpc-port", "0", *self.flags]
         with open(self.log, "ab") as log:
             at = log.tell()
@@ -156,15 +162,26 @@ class Server:
         where = urllib.parse.urlsplit(self.url)
         return where.hostname, where.port
 
+    def connect(self, certificate=None):
+        """A new connection; over TLS it shows the client certificate of that PEM file."""
+        if self.mode == "dev":
+            return http.client.HTTPConnection(*self.address(), timeout=PATIENCE_SECONDS)
+        context = ssl.create_default_context(cafile=self.authority)
+        if certificate:
+            context.load_cert_chain(certificate)
+        return http.client.HTTPSConnection(
+            *self.address(), timeout=PATIENCE_SECONDS, context=context)
+
     def request(self, method, path, body=None, kind="application/json"):
         """One request on its own connection. OSError or HTTPException when no reply comes."""
         if isinstance(body, (dict, list)):
             body = json.dumps(body).encode()
         if isinstance(body, str):
             body = body.encode()
-        connection = http.client.HTTPConnection(*self.address(), timeout=PATIENCE_SECONDS)
+        connection = self.connect()
         try:
-            connection.request(method, path, body, {"Content-Type": kind} if body else {})
+            headers = {**self.headers, **({"Content-Type": kind} if body else {})}
+            connection.request(method, path, body, headers)
             reply = connection.getresponse()
             return Reply(reply.status, reply.read(), dict(reply.getheaders()))
         finally:
