@@ -1,0 +1,404 @@
+#include "bundle.h"
+
+#include <algorithm>
+#include <set>
+
+#include "json.h"
+
+namespace falaj_verify {
+namespace {
+
+constexpr std::string_view kManifest = "manifest.json";
+constexpr std::string_view kManifestNote = "manifest.note";
+constexpr std::string_view kEntries = "audit/entries.jsonl";
+constexpr std::string_view kHeads = "audit/heads.jsonl";
+constexpr std::string_view kProofs = "audit/proofs.jsonl";
+constexpr std::string_view kDrill = "restore/drill.json";
+constexpr std::size_t kProofMax = 128;
+
+std::string number(std::uint64_t n) { return std::to_string(n); }
+
+std::optional<Proof> proof_of(const Json& list) {
+  if (list.kind != Json::Kind::kList || list.items.size() > kProofMax) return {};
+  Proof proof;
+  for (const Json& item : list.items) {
+    const auto hash = item.kind == Json::Kind::kText ? from_hex(item.text) : std::nullopt;
+    if (!hash) return {};
+    proof.push_back(*hash);
+  }
+  return proof;
+}
+
+// A head that bears the log's signature, and what it says.
+struct Head {
+  Note note;
+  Checkpoint checkpoint;
+};
+
+class Examination {
+ public:
+  Examination(const Files& files, const Trust& trust, const Checks& checks)
+      : files_(files), trust_(trust), checks_(checks) {}
+
+  Report run() {
+    check_manifest();
+    check_files();
+    read_heads();
+    walk_entries();
+    check_coverage();
+    check_witnesses();
+    check_held();
+    check_proofs();
+    check_drill();
+    return std::move(report_);
+  }
+
+ private:
+  void holds(std::string text) { report_.findings.push_back({true, std::move(text)}); }
+  void fails(std::string text) { report_.findings.push_back({false, std::move(text)}); }
+
+  std::optional<std::string_view> file(std::string_view path) const {
+    const auto found = files_.find(path);
+    if (found == files_.end()) return {};
+    return found->second;
+  }
+
+  // The manifest bears the log's signature, so its list of hashes may be believed.
+  void check_manifest() {
+    const auto text = file(kManifest);
+    const auto signed_text = file(kManifestNote);
+    if (!text || !signed_text) {
+      return fails("The bundle has no manifest.json or no manifest.note.");
+    }
+    const auto note = parse_note(*signed_text);
+    if (!note) return fails("manifest.note is not a signed note.");
+    const auto lines = lines_of(note->body);
+    const bool says_so =
+        lines.size() == 4 && lines[0] == "falaj-evidence/v1" && lines[1] == trust_.log.name &&
+        lines[2] == "sha256 " + to_hex(sha256(*text)) && lines[3].starts_with("time ");
+    if (checks_.manifest_signature) {
+      if (check_signature(*note, trust_.log).state != Signed::kYes) {
+        return fails("The manifest does not bear a valid signature of " + trust_.log.name + ".");
+      }
+      if (!says_so) return fails("The signature belongs to another manifest than this one.");
+    }
+    const auto manifest = parse_json(*text);
+    if (!manifest || manifest->text_at("format") != "falaj-evidence/1" ||
+        manifest->text_at("origin") != trust_.log.name) {
+      return fails("The manifest is malformed or speaks of another log.");
+    }
+    manifest_ = *manifest;
+    holds("The manifest was signed by " + trust_.log.name + ".");
+  }
+
+  void check_files() {
+    const Json& list = manifest_["files"];
+    if (list.kind != Json::Kind::kList) return fails("The manifest lists no files.");
+    std::set<std::string, std::less<>> listed{std::string(kManifest), std::string(kManifestNote)};
+    std::size_t wrong = 0;
+    for (const Json& item : list.items) {
+      const std::string path(item.text_at("path"));
+      const auto content = file(path);
+      if (!listed.insert(path).second) {
+        fails("The manifest lists " + path + " twice.");
+        ++wrong;
+        continue;
+      }
+      if (!checks_.file_hashes) continue;
+      if (!content) {
+        fails("The file " + path + " is missing.");
+        ++wrong;
+      } else if (to_hex(sha256(*content)) != item.text_at("sha256") ||
+                 item.count_at("bytes") != content->size()) {
+        fails("The file " + path + " was changed after it was signed.");
+        ++wrong;
+      }
+    }
+    for (const auto& [path, content] : files_) {
+      if (!checks_.unlisted_files || listed.contains(path)) continue;
+      fails("The file " + path + " was added after the manifest was signed.");
+      ++wrong;
+    }
+    if (wrong == 0) holds("All " + number(list.items.size()) + " files are as they were signed.");
+  }
+
+  std::optional<Head> read_head(std::string_view text, const std::string& name) {
+    const auto note = parse_note(text);
+    const auto checkpoint = note ? parse_checkpoint(note->body) : std::nullopt;
+    if (!checkpoint) {
+      fails(name + " is not a signed head.");
+      return {};
+    }
+    if (checkpoint->origin != trust_.log.name) {
+      fails(name + " is of another log: " + checkpoint->origin + ".");
+      return {};
+    }
+    if (checks_.head_signatures && check_signature(*note, trust_.log).state != Signed::kYes) {
+      fails(name + " does not bear a valid signature of " + trust_.log.name + ".");
+      return {};
+    }
+    return Head{*note, *checkpoint};
+  }
+
+  void read_heads() {
+    const auto text = file(kHeads);
+    if (!text) return fails("The bundle has no signed heads.");
+    for (const std::string_view line : lines_of(*text)) {
+      const auto parsed = parse_json(line);
+      const std::string name = "Signed head " + number(heads_.size() + 1);
+      auto head = read_head(parsed ? parsed->text_at("note") : "", name);
+      if (!head) return;
+      if (!heads_.empty()) {
+        const Checkpoint& before = heads_.back().checkpoint;
+        if (head->checkpoint.size <= before.size) {
+          return fails(name + " is not larger than the one before it.");
+        }
+        if (checks_.head_times && head->checkpoint.time < before.time) {
+          return fails(name + " is dated before the one before it: the clock was set back.");
+        }
+      }
+      heads_.push_back(std::move(*head));
+    }
+    if (heads_.empty()) return fails("The bundle has no signed heads.");
+    holds("All " + number(heads_.size()) + " signed heads bear the log's signature.");
+  }
+
+  // Recomputes the tree from the entries and compares it with every head on the way.
+  void walk_entries() {
+    const auto text = file(kEntries);
+    if (!text) return fails("The bundle has no audit entries.");
+    if (!text->empty() && text->back() != '\n') return fails("The last audit entry is cut off.");
+    const std::uint64_t held = held_size();
+    std::size_t next_head = 0;
+    std::int64_t last_time = INT64_MIN;
+    std::string_view rest = *text;
+    while (!rest.empty()) {
+      const std::size_t end = rest.find('\n');
+      const std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(end + 1);
+      if (!check_entry(line, last_time)) return;
+      leaves_.push_back(leaf_hash(line));
+      tree_.append(leaves_.back());
+      if (tree_.size() == held) held_root_ = tree_.root();
+      if (next_head == heads_.size() || heads_[next_head].checkpoint.size != tree_.size()) continue;
+      if (checks_.head_roots && heads_[next_head].checkpoint.root != tree_.root()) {
+        return fails("The first " + number(tree_.size()) +
+                     " entries are not those that were signed: at least one was changed, added, "
+                     "removed or moved.");
+      }
+      ++next_head;
+    }
+    report_.entries = tree_.size();
+    heads_reached_ = next_head;
+    holds("All " + number(tree_.size()) + " entries are whole, in order, and in the signed tree.");
+    entries_hold_ = true;
+  }
+
+  bool check_entry(std::string_view line, std::int64_t& last_time) {
+    const std::uint64_t expected = tree_.size() + 1;
+    const auto facts = scan_entry(line);
+    if (checks_.entry_form && (!facts || facts->sequence != expected)) {
+      fails("Entry " + number(expected) + " is missing, malformed or out of order.");
+      return false;
+    }
+    const auto time = facts ? parse_time(facts->at) : std::nullopt;
+    if (checks_.entry_times && (!time || *time < last_time)) {
+      fails("Entry " + number(expected) + " is dated before the one before it.");
+      return false;
+    }
+    if (time) last_time = *time;
+    return true;
+  }
+
+  // Nothing behind the last head, nothing missing before it, and the manifest agrees.
+  void check_coverage() {
+    if (!entries_hold_ || !checks_.coverage || heads_.empty()) return;
+    if (heads_reached_ < heads_.size()) {
+      return fails("A signed head counts " + number(heads_.back().checkpoint.size) +
+                   " entries, but the bundle has only " + number(tree_.size()) +
+                   ": the end was cut off.");
+    }
+    if (heads_.back().checkpoint.size != tree_.size()) {
+      return fails("The last " + number(tree_.size() - heads_.back().checkpoint.size) +
+                   " entries are under no signed head.");
+    }
+    const Json& head = manifest_["head"];
+    if (head.count_at("size") != tree_.size() || head.text_at("root") != to_hex(tree_.root())) {
+      return fails("The manifest was signed for another state of the log.");
+    }
+    holds("The newest signed head covers every entry.");
+  }
+
+  void check_witnesses() {
+    if (!checks_.cosignatures) return;
+    for (const Key& witness : trust_.witnesses) {
+      std::uint64_t covered = 0;
+      std::uint64_t last_time = 0;
+      bool forged = false;
+      for (const Head& head : heads_) {
+        const Verdict verdict = check_signature(head.note, witness);
+        if (verdict.state == Signed::kNo) continue;
+        if (verdict.state == Signed::kForged || verdict.time < last_time) forged = true;
+        last_time = verdict.time;
+        covered = head.checkpoint.size;
+      }
+      if (forged) {
+        fails("A cosignature in the name of " + witness.name + " is not genuine.");
+      } else if (covered == 0) {
+        fails("No head was cosigned by " + witness.name + ".");
+      } else {
+        holds(witness.name + " has witnessed the first " + number(covered) + " entries.");
+      }
+    }
+  }
+
+  std::uint64_t held_size() const {
+    if (!trust_.checkpoint) return 0;
+    const auto note = parse_note(*trust_.checkpoint);
+    const auto checkpoint = note ? parse_checkpoint(note->body) : std::nullopt;
+    return checkpoint ? checkpoint->size : 0;
+  }
+
+  void check_held() {
+    if (!trust_.checkpoint || !checks_.held_checkpoint) return;
+    const auto held = read_head(*trust_.checkpoint, "The checkpoint you hold");
+    if (!held || !entries_hold_) return;
+    const std::uint64_t size = held->checkpoint.size;
+    if (size > tree_.size()) {
+      return fails("You hold a head of " + number(size) + " entries, but the log now has only " +
+                   number(tree_.size()) + ": it was cut or set back.");
+    }
+    const Hash root = size == 0 ? sha256({}) : held_root_;
+    if (root != held->checkpoint.root) {
+      return fails("The first " + number(size) +
+                   " entries are not those of the head you hold: the log was rewritten.");
+    }
+    holds("The log still begins with the " + number(size) + " entries of the head you hold.");
+  }
+
+  void check_proofs() {
+    const auto text = file(kProofs);
+    if (!text || !checks_.proofs || !entries_hold_) return;
+    std::size_t count = 0;
+    for (const std::string_view line : lines_of(*text)) {
+      const auto item = parse_json(line);
+      const auto index = item ? item->count_at("index") : std::nullopt;
+      const auto proof = item ? proof_of((*item)["proof"]) : std::nullopt;
+      if (!index || !proof || *index >= leaves_.size() ||
+          !check_inclusion(leaves_[*index], *index, tree_.size(), tree_.root(), *proof)) {
+        return fails("Inclusion proof " + number(count + 1) + " does not hold.");
+      }
+      ++count;
+    }
+    holds("All " + number(count) + " inclusion proofs hold.");
+  }
+
+  // The restore drill states a root; it must be one of this log.
+  void check_drill() {
+    const auto text = file(kDrill);
+    if (!text || !entries_hold_) return;
+    const auto drill = parse_json(*text);
+    const Json nothing;
+    const Json& audit = drill ? (*drill)["audit"] : nothing;
+    const auto size = audit.count_at("size");
+    if (!size || *size > leaves_.size())
+      return fails("The restore drill names no state of this log.");
+    Tree tree;
+    for (std::uint64_t i = 0; i < *size; ++i) tree.append(leaves_[i]);
+    if (to_hex(tree.root()) != audit.text_at("root")) {
+      return fails("The restored copy did not hold this log.");
+    }
+    holds("The restore drill brought back the first " + number(*size) + " entries unchanged.");
+  }
+
+  const Files& files_;
+  const Trust& trust_;
+  const Checks& checks_;
+  Report report_;
+  Json manifest_;
+  std::vector<Head> heads_;
+  std::vector<Hash> leaves_;
+  Tree tree_;
+  Hash held_root_{};
+  std::size_t heads_reached_ = 0;
+  bool entries_hold_ = false;
+};
+
+Report failed(std::string text) { return {{{false, std::move(text)}}, 0}; }
+
+std::optional<Checkpoint> signed_checkpoint(std::string_view text, const Key& key) {
+  const auto note = parse_note(text);
+  const auto checkpoint = note ? parse_checkpoint(note->body) : std::nullopt;
+  if (!checkpoint || checkpoint->origin != key.name) return {};
+  if (check_signature(*note, key).state != Signed::kYes) return {};
+  return checkpoint;
+}
+
+}  // namespace
+
+bool Report::holds() const {
+  return !findings.empty() &&
+         std::all_of(findings.begin(), findings.end(), [](const Finding& f) { return f.holds; });
+}
+
+Report check_bundle(const Files& files, const Trust& trust, const Checks& checks) {
+  return Examination(files, trust, checks).run();
+}
+
+Report check_head(std::string_view text, const Trust& trust) {
+  const auto head = signed_checkpoint(text, trust.log);
+  if (!head) return failed("This is no head with a valid signature of " + trust.log.name + ".");
+  Report report;
+  report.findings.push_back({true, trust.log.name + " signed a log of " + number(head->size) +
+                                       " entries with the root " + to_hex(head->root) + "."});
+  const auto note = parse_note(text);
+  for (const Key& witness : trust.witnesses) {
+    const bool yes = check_signature(*note, witness).state == Signed::kYes;
+    report.findings.push_back(
+        {yes, witness.name + (yes ? " cosigned it." : " did not cosign it.")});
+  }
+  return report;
+}
+
+Report check_inclusion_file(std::string_view json, const Trust& trust) {
+  const auto file = parse_json(json);
+  if (!file) return failed("The proof file is malformed.");
+  const auto head = signed_checkpoint(file->text_at("checkpoint"), trust.log);
+  if (!head)
+    return failed("The proof has no head with a valid signature of " + trust.log.name + ".");
+  const auto index = file->count_at("index");
+  const auto proof = proof_of((*file)["proof"]);
+  const std::string_view entry = file->text_at("entry");
+  const auto facts = scan_entry(entry);
+  if (!index || !proof || !facts || facts->sequence != *index + 1) {
+    return failed("The proof file is malformed.");
+  }
+  if (!check_inclusion(leaf_hash(entry), *index, head->size, head->root, *proof)) {
+    return failed("The proof does not hold: this entry is not in the signed log at that place.");
+  }
+  return {{{true, "Entry " + number(facts->sequence) + " is in the log of " + number(head->size) +
+                      " entries that " + trust.log.name + " signed."}},
+          1};
+}
+
+Report check_consistency_file(std::string_view json, const Trust& trust) {
+  const auto file = parse_json(json);
+  const auto later =
+      file ? signed_checkpoint(file->text_at("checkpoint"), trust.log) : std::nullopt;
+  if (!later)
+    return failed("The file has no head with a valid signature of " + trust.log.name + ".");
+  const auto held =
+      trust.checkpoint ? signed_checkpoint(*trust.checkpoint, trust.log) : std::nullopt;
+  if (!held)
+    return failed("The checkpoint you hold has no valid signature of " + trust.log.name + ".");
+  const auto proof = proof_of((*file)["proof"]);
+  if (!proof || !check_consistency(held->size, held->root, later->size, later->root, *proof)) {
+    return failed("The log of " + number(later->size) + " entries does not continue the log of " +
+                  number(held->size) + " entries that you hold a head of.");
+  }
+  return {{{true, "The log has only grown, from " + number(held->size) + " to " +
+                      number(later->size) + " entries."}},
+          later->size};
+}
+
+}  // namespace falaj_verify

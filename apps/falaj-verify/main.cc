@@ -1,0 +1,156 @@
+// falaj-verify: checks what Falaj proved, without Falaj. Reads files, asks nobody, believes only
+// the keys on its command line.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "bundle.h"
+
+namespace falaj_verify {
+namespace {
+
+enum Exit : int { kHolds = 0, kDoesNotHold = 1, kUsage = 2, kUnreadable = 3 };
+
+constexpr const char* kHelp =
+    "falaj-verify: checks evidence of a Falaj server without the server.\n"
+    "\n"
+    "  falaj-verify bundle FOLDER --key KEY [--witness KEY]... [--checkpoint FILE]\n"
+    "  falaj-verify checkpoint FILE --key KEY [--witness KEY]...\n"
+    "  falaj-verify inclusion FILE --key KEY\n"
+    "  falaj-verify consistency FILE --key KEY --checkpoint FILE\n"
+    "\n"
+    "  --key KEY          the log's public key (name+id+base64), or a file that holds it.\n"
+    "                     Get it from the operator by another way than the bundle.\n"
+    "  --witness KEY      who must have cosigned; may be repeated.\n"
+    "  --checkpoint FILE  a signed head that you kept. With it, a log that was rewritten or cut\n"
+    "                     since is found out even if its operator has the signing key.\n"
+    "\n"
+    "Exit code: 0 everything holds, 1 something does not, 2 wrong use, 3 a file cannot be read.\n";
+
+struct Arguments {
+  std::string what;
+  std::string path;
+  std::string key;
+  std::vector<std::string> witnesses;
+  std::string checkpoint;
+};
+
+std::optional<std::string> read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return {};
+  std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) return {};
+  return content;
+}
+
+std::optional<Arguments> parse_arguments(int argc, char** argv) {
+  if (argc < 3) return {};
+  Arguments arguments{argv[1], argv[2], "", {}, ""};
+  for (int i = 3; i < argc; i += 2) {
+    const std::string_view option = argv[i];
+    if (i + 1 == argc) return {};
+    if (option == "--key") {
+      arguments.key = argv[i + 1];
+    } else if (option == "--witness") {
+      arguments.witnesses.emplace_back(argv[i + 1]);
+    } else if (option == "--checkpoint") {
+      arguments.checkpoint = argv[i + 1];
+    } else {
+      return {};
+    }
+  }
+  if (arguments.key.empty()) return {};
+  return arguments;
+}
+
+std::optional<Key> key_of(const std::string& text) {
+  if (auto key = parse_key(text)) return key;
+  const auto file = read_file(text);
+  return file ? parse_key(*file) : std::nullopt;
+}
+
+// Only regular files; a link could show one thing now and another later.
+std::optional<Files> read_folder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  Files files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->is_symlink() || (!it->is_directory() && !it->is_regular_file())) {
+      std::fprintf(stderr, "falaj-verify: %s is no plain file\n", it->path().c_str());
+      return {};
+    }
+    if (it->is_directory()) continue;
+    auto content = read_file(it->path());
+    if (!content) return {};
+    files.emplace(fs::relative(it->path(), folder).generic_string(), std::move(*content));
+  }
+  if (error) return {};
+  return files;
+}
+
+int print(const Report& report) {
+  for (const Finding& finding : report.findings) {
+    std::printf("%s  %s\n", finding.holds ? "ok   " : "FAILS", finding.text.c_str());
+  }
+  if (report.holds()) {
+    std::printf("\nEverything that was checked holds.\n");
+    return kHolds;
+  }
+  std::printf("\nDo not rely on this evidence: at least one check failed.\n");
+  return kDoesNotHold;
+}
+
+int unreadable(const std::string& path) {
+  std::fprintf(stderr, "falaj-verify: %s cannot be read\n", path.c_str());
+  return kUnreadable;
+}
+
+std::optional<Trust> trust_of(const Arguments& arguments) {
+  const auto log = key_of(arguments.key);
+  if (!log || log->cosigns) {
+    std::fprintf(stderr, "falaj-verify: --key is no public key of a log\n");
+    return {};
+  }
+  Trust trust{*log, {}, {}};
+  for (const std::string& text : arguments.witnesses) {
+    const auto key = key_of(text);
+    if (!key || !key->cosigns) {
+      std::fprintf(stderr, "falaj-verify: --witness is no public key of a witness\n");
+      return {};
+    }
+    trust.witnesses.push_back(*key);
+  }
+  return trust;
+}
+
+int run(int argc, char** argv) {
+  const auto arguments = parse_arguments(argc, argv);
+  if (!arguments) {
+    std::fputs(kHelp, argc == 2 && std::string_view(argv[1]) == "--help" ? stdout : stderr);
+    return argc == 2 && std::string_view(argv[1]) == "--help" ? kHolds : kUsage;
+  }
+  auto trust = trust_of(*arguments);
+  if (!trust) return kUsage;
+  if (!arguments->checkpoint.empty()) {
+    trust->checkpoint = read_file(arguments->checkpoint);
+    if (!trust->checkpoint) return unreadable(arguments->checkpoint);
+  }
+  if (arguments->what == "bundle") {
+    const auto files = read_folder(arguments->path);
+    return files ? print(check_bundle(*files, *trust)) : unreadable(arguments->path);
+  }
+  const auto file = read_file(arguments->path);
+  if (!file) return unreadable(arguments->path);
+  if (arguments->what == "checkpoint") return print(check_head(*file, *trust));
+  if (arguments->what == "inclusion") return print(check_inclusion_file(*file, *trust));
+  if (arguments->what == "consistency") return print(check_consistency_file(*file, *trust));
+  std::fputs(kHelp, stderr);
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace falaj_verify
+
+int main(int argc, char** argv) { return falaj_verify::run(argc, argv); }
