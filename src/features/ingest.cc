@@ -216,13 +216,11 @@ struct Ingest::Impl {
       const storage::SqlRows last =
           FALAJ_TRY(tx.query("SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits"));
       report.commit = static_cast<std::uint64_t>(last.at(0).integer(0)) + 1;
-      Timestamp newest = Timestamp::min();
-      for (const Segment& segment : segments) newest = std::max(newest, segment.event_max);
       const auto number = static_cast<std::int64_t>(report.commit);
       FALAJ_TRY(tx.execute("INSERT INTO feature_commits VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                            {number, definition.project, definition.view.name, definition.generation,
                             context.zone.name(), static_cast<std::int64_t>(report.rows_accepted),
-                            newest.nanos, clock.now().nanos}));
+                            report.newest_event.nanos, clock.now().nanos}));
       FALAJ_TRY(insert_segments(tx, report.commit, segments));
       FALAJ_TRY(record_quarantine(tx, definition, report, number));
       return audit_ingest(tx, context, definition, report);
@@ -275,7 +273,7 @@ struct Ingest::Impl {
 
   Result<IngestReport> append(const security::RequestContext& context,
                               const ViewDefinition& definition, const IngestFile& file) {
-    Intake intake(blobs, FALAJ_TRY(Validation::create(definition)), definition);
+    Intake intake(blobs, FALAJ_TRY(Validation::create(definition, clock.now())), definition);
     FALAJ_TRY(intake.read(file, [&]() -> Status {
       if (clock.now() <= context.deadline) return {};
       return Error(Code::kDeadlineExceeded, "the ingest took longer than the caller waits");
@@ -284,6 +282,7 @@ struct Ingest::Impl {
     report.view = definition.view.name;
     report.rows_read = intake.rows_read();
     report.rows_accepted = intake.validation().accepted();
+    report.newest_event = intake.validation().newest_event();
     report.rows_quarantined = intake.quarantine().rows();
     report.examples = intake.quarantine().examples();
     if (report.rows_accepted > 0) FALAJ_TRY(intake.validation().check_null_shares());

@@ -41,6 +41,7 @@ struct IngestReport {
   // The first commit of this view with exactly these rows, 0 if there is none: the same file was
   // probably sent twice. The rows are appended all the same.
   std::uint64_t duplicate_of = 0;
+  Timestamp newest_event{};        // Not in the future; 0 when all are.
   std::uint64_t online_newer = 0;  // Rows that replaced an older one online.
   std::uint64_t online_stale = 0;  // Rows older than what online already had.
 };
@@ -78,6 +79,8 @@ struct ViewStats {
   std::uint64_t quarantined = 0;
   std::uint64_t segments = 0;
   std::uint64_t keys_online = 0;
+  // Of the events that were not in the future when they came: one wrong date must not move what is
+  // reckoned from here. 0 when there is none.
   Timestamp newest_event{};
 };
 // Accepted rows of ingests that were committed after `after`.

@@ -243,5 +243,18 @@ TEST(Ingest, stats_add_up_over_ingests) {
   EXPECT_EQ(to_rfc3339(stats->at(0).newest_event), "2026-02-01T00:00:00Z");
 }
 
+TEST(Ingest, takes_no_event_of_the_future_for_the_newest) {
+  FeatureWorld world;
+  world.apply_activity();
+  const auto newest = [&] {
+    return to_rfc3339(view_stats(*world.sql, world.context.project)->at(0).newest_event);
+  };
+  const std::string head = "customer_id,at,loaded_at,amount,city\n";
+  ASSERT_TRUE(world.append("activity", head + "1,2026-01-01,,1,a\n2,2099-01-01,,1,a\n").ok());
+  EXPECT_EQ(newest(), "2026-01-01T00:00:00Z");
+  ASSERT_TRUE(world.append("activity", head + "1,2098-01-01,,1,a\n").ok());
+  EXPECT_EQ(newest(), "2026-01-01T00:00:00Z");
+}
+
 }  // namespace
 }  // namespace falaj::features

@@ -486,6 +486,21 @@ TEST(Controller, is_not_stalled_by_a_label_from_the_future) {
   EXPECT_EQ(rounds.champion(), 2);
 }
 
+// The labels end long before now; the one from the future must not move the windows to now.
+TEST(Controller, measures_old_labels_beside_one_from_the_future) {
+  Rounds rounds;
+  rounds.world.clock.set(Rounds::kFirstLabel + Duration::days(400));
+  ASSERT_TRUE(rounds.world.append("labels", "customer_id,at,is_fraud\n1,2099-01-01,1\n").ok());
+  rounds.raise_alarm();
+  rounds.tick();
+  ASSERT_EQ(rounds.status().phase, Phase::kTraining);
+  rounds.train(1);
+  rounds.tick();
+  rounds.tick();
+  EXPECT_EQ(rounds.status().last_action.kind, ActionKind::kPromote)
+      << rounds.status().last_action.reason;
+}
+
 TEST(Controller, does_not_take_up_a_run_that_ended_before_it_began) {
   Rounds rounds;
   rounds.raise_alarm();

@@ -48,6 +48,7 @@ int http_status(Code code) {
 
 int http_status(const Error& error) {
   if (error.id == ErrorId::kBodyTooLarge) return 413;
+  if (error.id == ErrorId::kDataFolderFull) return 507;  // Trying again soon does not help.
   return http_status(error.code);
 }
 
@@ -59,6 +60,7 @@ Code code_of_http_status(int status) {
   if (status == 412) return Code::kFailedPrecondition;
   if (status == 421) return Code::kPermissionDenied;
   if (status == 502) return Code::kUnavailable;
+  if (status == 507) return Code::kResourceExhausted;
   return status >= 400 && status < 500 ? Code::kInvalidArgument : Code::kInternal;
 }
 

@@ -59,6 +59,8 @@ TEST(Problem, is_rfc_9457_with_our_code) {
   EXPECT_EQ(body.text("title"), error_info(ErrorId::kUnknownField).title);
   EXPECT_EQ(body.text("next_step"), error_info(ErrorId::kUnknownField).next_step);
   EXPECT_EQ(problem(Error(ErrorId::kBodyTooLarge, "x"), request).status, 413);
+  EXPECT_EQ(problem(Error(ErrorId::kDataFolderFull, "x"), request).status, 507);
+  EXPECT_EQ(code_of_http_status(507), Code::kResourceExhausted);
 }
 
 std::string head_of(const Response& response, Framing framing, AfterReply after) {

@@ -462,16 +462,35 @@ Result<EntityPrediction> Deployments::predict(
     const std::shared_ptr<const LiveModel>& live,
     const std::vector<std::pair<std::string, features::KeyPart>>& keys,
     const std::string& request_id) const {
+  Result<std::vector<EntityPrediction>> predictions =
+      predict_all(live, std::span(&keys, 1), request_id);
+  if (!predictions.ok()) return predictions.error();
+  return std::move(predictions->front());
+}
+
+Result<std::vector<EntityPrediction>> Deployments::predict_all(
+    const std::shared_ptr<const LiveModel>& live,
+    std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
+    const std::string& request_id) const {
   const std::int64_t begun = monotonic_nanos();
-  Result<EntityPrediction> prediction = impl_->answer(live, keys, request_id);
-  live->series->requests.add();
-  if (prediction.ok()) {
-    live->series->rows.add();
-  } else {
-    live->series->errors.add();
+  Series& series = *live->series;
+  std::vector<EntityPrediction> predictions;
+  predictions.reserve(entities.size());
+  Status status;
+  for (const auto& keys : entities) {
+    Result<EntityPrediction> prediction = impl_->answer(live, keys, request_id);
+    if (!prediction.ok()) {
+      status = std::move(prediction).error();
+      break;
+    }
+    predictions.push_back(std::move(*prediction));
   }
-  live->series->seconds.observe_nanos(monotonic_nanos() - begun);
-  return prediction;
+  series.requests.add();
+  series.rows.add(predictions.size());
+  if (!status.ok()) series.errors.add();
+  series.seconds.observe_nanos(monotonic_nanos() - begun);
+  if (!status.ok()) return status.error();
+  return predictions;
 }
 
 void Deployments::Impl::log_rows(const LiveModel& live, std::span<const Tensor> inputs,

@@ -97,11 +97,16 @@ class Deployments {
       const ProjectName& project, const std::string& deployment,
       const std::vector<std::pair<std::string, features::KeyPart>>& keys,
       const std::string& request_id) const;
-  // The same on a model that find() gave: several entities of one reply are answered by one
-  // version, whatever is swapped meanwhile.
+  // The same on a model that find() gave.
   Result<EntityPrediction> predict(
       const std::shared_ptr<const LiveModel>& live,
       const std::vector<std::pair<std::string, features::KeyPart>>& keys,
+      const std::string& request_id) const;
+  // Several entities of one request, answered by one version and counted as one request of so many
+  // rows. The first entity that cannot be answered fails the request.
+  Result<std::vector<EntityPrediction>> predict_all(
+      const std::shared_ptr<const LiveModel>& live,
+      std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
       const std::string& request_id) const;
   // Tensors in, tensors out (the inference dialect). Rows of a model with one float input go to the
   // sink as well, the first 1000 of a request.

@@ -271,6 +271,24 @@ TEST_F(DeploymentsTest, counts_requests_and_latency_by_version) {
             std::string::npos);
 }
 
+TEST_F(DeploymentsTest, counts_many_entities_of_one_request_as_one_request) {
+  serve(world_.register_linear(1, 0));
+  const auto live = world_.deployments->find_named("fraud").value();
+  using Keys = std::vector<std::pair<std::string, features::KeyPart>>;
+  const Keys one{{"customer_id", features::KeyPart(std::int64_t{1})}};
+  const std::vector<Keys> three{one, one, one};
+  EXPECT_EQ(world_.deployments->predict_all(live, three, "r").value().size(), 3U);
+  EXPECT_EQ(status().requests, 1U);
+  EXPECT_EQ(status().rows, 3U);
+  EXPECT_EQ(status().errors, 0U);
+  const std::vector<Keys> broken{one, {}, one};
+  EXPECT_EQ(world_.deployments->predict_all(live, broken, "r").error().id,
+            ErrorId::kEntityKeyMissing);
+  EXPECT_EQ(status().requests, 2U);
+  EXPECT_EQ(status().rows, 4U);
+  EXPECT_EQ(status().errors, 1U);
+}
+
 // Readers hammer while versions change under them: every answer is right for the version it names,
 // and none fails.
 TEST_F(DeploymentsTest, swaps_versions_without_a_failed_request) {

@@ -14,11 +14,8 @@ Result<std::string> predict(Services& services, const net::Request& request) {
   const ProjectName project = project_of(request);
   const std::string& name = request.params.find("name")->second;
   const auto live = FALAJ_TRY(services.deployments.find(project, name));
-  std::vector<serving::EntityPrediction> predictions;
-  predictions.reserve(parsed.entities.size());
-  for (const EntityKeys& keys : parsed.entities) {
-    predictions.push_back(FALAJ_TRY(services.deployments.predict(live, keys, request.request_id)));
-  }
+  const std::vector<serving::EntityPrediction> predictions =
+      FALAJ_TRY(services.deployments.predict_all(live, parsed.entities, request.request_id));
   const Explain explain =
       request.query_param("explain").value_or("") == "true" ? Explain::kYes : Explain::kNo;
   return write_predictions(name, parsed, predictions, explain);

@@ -49,8 +49,9 @@ void refuse_nulls(const Column& column, const std::string& name, const std::stri
 
 }  // namespace
 
-Validation::Validation(const ViewDefinition& definition)
+Validation::Validation(const ViewDefinition& definition, Timestamp now)
     : definition_(definition),
+      now_(now),
       segment_(segment_schema(definition.view, definition.entity)),
       nulls_(definition.view.features.size()) {}
 
@@ -70,8 +71,8 @@ Status Validation::want(const table::Field& field) {
                    ": declare one type");
 }
 
-Result<Validation> Validation::create(const ViewDefinition& definition) {
-  Validation out(definition);
+Result<Validation> Validation::create(const ViewDefinition& definition, Timestamp now) {
+  Validation out(definition, now);
   for (const table::Field& key : definition.entity.keys) FALAJ_TRY(out.want(key));
   FALAJ_TRY(out.want({definition.source.event_time, Type::kTimestamp}));
   if (!definition.source.created_time.empty()) {
@@ -150,6 +151,9 @@ Batch Validation::to_segment_rows(Batch good) {
   out.schema = segment_;
   for (const table::Field& key : definition_.entity.keys) out.columns.push_back(take(key.name));
   out.columns.push_back(take(definition_.source.event_time));
+  for (const std::int64_t nanos : out.columns.back().ints()) {
+    if (nanos <= now_.nanos) newest_event_ = std::max(newest_event_, Timestamp{nanos});
+  }
   const std::string& created = definition_.source.created_time;
   const std::vector<std::uint32_t> none(created.empty() ? rows : 0, Column::kNoRow);
   out.columns.push_back(created.empty() ? Column(Type::kTimestamp).take(none) : take(created));

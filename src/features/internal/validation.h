@@ -17,7 +17,8 @@ namespace falaj::features {
 class Validation {
  public:
   // FJ-3002 when one column is wanted as two types.
-  static Result<Validation> create(const ViewDefinition& definition);
+  // `now`: later events are accepted, but do not count as the newest.
+  static Result<Validation> create(const ViewDefinition& definition, Timestamp now);
 
   // The columns to read from the source.
   const table::Schema& source_schema() const { return source_; }
@@ -25,6 +26,8 @@ class Validation {
   table::Batch accept(table::Batch batch, const std::vector<std::uint64_t>& lines,
                       const std::function<void(const table::BadRow&)>& on_bad_row);
   std::uint64_t accepted() const { return accepted_; }
+  // The newest event among accepted rows that is not in the future; 0 when there is none.
+  Timestamp newest_event() const { return newest_event_; }
   // FJ-3002 when a feature had more nulls than its nulls_max allows.
   Status check_null_shares() const;
 
@@ -32,7 +35,7 @@ class Validation {
   // Row of the batch → the first reason against it.
   using Faults = std::map<std::size_t, std::string>;
 
-  explicit Validation(const ViewDefinition& definition);
+  Validation(const ViewDefinition& definition, Timestamp now);
   Status want(const table::Field& field);
   const table::Column& source_column(const table::Batch& batch, const std::string& name) const;
   Faults find_faults(const table::Batch& batch) const;
@@ -40,6 +43,8 @@ class Validation {
   table::Batch to_segment_rows(table::Batch good);
 
   const ViewDefinition& definition_;
+  const Timestamp now_;
+  Timestamp newest_event_{};
   table::Schema source_;
   std::vector<std::size_t> uses_;  // How many parts of the view each source column is.
   table::Schema segment_;
