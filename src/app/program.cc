@@ -39,6 +39,7 @@ Status Program::open(const Options& options) {
   mkdir((options.data_folder + "/uploads").c_str(), 0700);
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
   training_ = FALAJ_TRY(wire_training(options, storage_, features_, metrics_, clock_));
+  FALAJ_TRY(wire_shredding(storage_, features_, training_));
   serving_ = FALAJ_TRY(wire_serving(options, storage_, features_, training_, metrics_, clock_));
   catalog_ = std::make_unique<catalog::Catalog>(*storage_.sql, *storage_.audit, clock_, all_kinds(),
                                                 [this] {

@@ -47,16 +47,30 @@ Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, St
                  telemetry::Metrics& metrics, const Clock& clock) {
   Http http;
   http.services = std::make_unique<api::Services>(
-      api::Services{catalog, *features.ingest, *features.training_sets,
+      api::Services{catalog,
+                    *features.ingest,
+                    *features.training_sets,
                     [sql = storage.sql.get()](const ProjectName& project) {
                       return features::view_stats(*sql, project);
                     },
                     [&storage](const ProjectName& project, const BlobId& id) {
                       return features::read_quarantine(*storage.sql, *storage.blobs, project, id);
                     },
-                    *training.runs, *training.queue, *training.trainer, *training.models,
-                    *serving.deployments, *serving.monitors, *serving.loop, *storage.audit, metrics,
-                    clock, version_text(), build_text(), clock.now()});
+                    *training.runs,
+                    *training.queue,
+                    *training.trainer,
+                    *training.models,
+                    *serving.deployments,
+                    *serving.monitors,
+                    *serving.loop,
+                    *storage.audit,
+                    metrics,
+                    clock,
+                    version_text(),
+                    build_text(),
+                    clock.now(),
+                    storage.key_admin.get(),
+                    training.retrain_due.get()});
   http.feed = std::make_unique<api::LiveFeed>(*http.services);
   http.router = std::make_unique<net::Router>();
   for (net::Route& route : api::native_routes(*http.services, *http.feed)) {

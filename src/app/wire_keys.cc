@@ -49,7 +49,39 @@ Result<std::unique_ptr<keys::KeyVault>> open_vault(const Options& options,
   return keys::open_file_vault(std::move(file), missing);
 }
 
+// The frozen sets that hold data of the object: the set itself, or those made from the view.
+Result<std::vector<std::string>> sets_with(const features::TrainingSets& sets,
+                                           const std::string& project, const std::string& object) {
+  std::vector<std::string> ids;
+  for (const features::Manifest& manifest : FALAJ_TRY(sets.list(ProjectName(project)))) {
+    bool holds = object.empty() || object == "TrainingSet/" + manifest.name;
+    for (const std::string& view : manifest.views) {
+      holds = holds || object == "FeatureView/" + view.substr(0, view.find('@'));
+    }
+    if (holds) ids.push_back(manifest.id);
+  }
+  return ids;
+}
+
 }  // namespace
+
+Status wire_shredding(Storage& storage, Features& features, Training& training) {
+  storage.key_admin->set_after_shred(
+      [sets = features.training_sets.get(), due = training.retrain_due.get()](
+          const security::RequestContext& context,
+          const keys::ShredReceipt& receipt) -> Result<Value> {
+        const std::vector<std::string> ids =
+            FALAJ_TRY(sets_with(*sets, receipt.project, receipt.object));
+        Value reply;
+        reply["retrain_due"] = Value::array();
+        const std::string cause = "Key/" + receipt.project + "/" + receipt.object;
+        for (const registry::RetrainMark& mark : FALAJ_TRY(due->mark(context, ids, cause))) {
+          reply["retrain_due"].push(to_value(mark));
+        }
+        return reply;
+      });
+  return storage.key_admin->deliver_receipts();
+}
 
 Result<Keys> wire_keys(const Options& options, const Clock& clock) {
   const std::string path = options.data_folder + "/keys.db";

@@ -19,11 +19,13 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       features::kFeaturesMigration,
       tracking::kTrackingMigration,
       registry::kRegistryMigration,
+      registry::kRetrainDueMigration,
       jobs::kJobsMigration,
       monitoring::kMonitoringMigration,
       loop::kLoopMigration,
   }));
   parts.audit = std::make_unique<security::Audit>(*parts.sql, clock);
+  parts.key_admin = std::make_unique<security::keys::KeyAdmin>(*parts.keys.tree, *parts.audit);
   return parts;
 }
 

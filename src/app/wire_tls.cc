@@ -127,6 +127,12 @@ Status check_listening(const Options& options, Administrators administrators) {
                  "falaj dev will not listen on " + options.http.host +
                      ": it knows one user and speaks plain HTTP; use falaj serve"};
   }
+  if (options.keys.vault == KeyOptions::Vault::kFile && options.keys.passphrase_file.empty()) {
+    return Error{ErrorId::kVaultSealed,
+                 "falaj serve will not listen on " + options.http.host +
+                     " with a machine key beside the data: set keys.passphrase_file, or keys.vault "
+                     "to pkcs11"};
+  }
   if (administrators == Administrators::kSome) return {};
   return Error{ErrorId::kUnsafeListen,
                "falaj serve will not listen on " + options.http.host +

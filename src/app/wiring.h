@@ -22,8 +22,10 @@
 #include "monitoring/monitors.h"
 #include "net/server.h"
 #include "registry/models.h"
+#include "registry/retrain_due.h"
 #include "security/audit.h"
 #include "security/certificates/certificates.h"
+#include "security/keys/key_admin.h"
 #include "security/keys/key_tree.h"
 #include "serving/deployments.h"
 #include "storage/open.h"
@@ -90,6 +92,7 @@ struct Storage {
   std::unique_ptr<storage::KvStore> kv;
   std::unique_ptr<storage::BlobStore> blobs;
   std::unique_ptr<security::Audit> audit;
+  std::unique_ptr<security::keys::KeyAdmin> key_admin;
 };
 // Locks the folder, opens the stores, applies every module's migrations.
 Result<Storage> wire_storage(const Options& options, const Clock& clock);
@@ -122,6 +125,7 @@ Result<Features> wire_features(Storage& storage, telemetry::Metrics& metrics, co
 struct Training {
   std::unique_ptr<tracking::Runs> runs;
   std::unique_ptr<registry::Models> models;
+  std::unique_ptr<registry::RetrainDue> retrain_due;
   std::unique_ptr<jobs::Queue> queue;
   std::unique_ptr<training::TrainJobs> trainer;
   ~Training();  // Stops the queue before the handler it calls.
@@ -131,6 +135,10 @@ struct Training {
 };
 Result<Training> wire_training(const Options& options, Storage& storage, Features& features,
                                telemetry::Metrics& metrics, const Clock& clock);
+
+// Models that learned from shredded data are marked; receipts that a crash kept from the audit log
+// are entered.
+Status wire_shredding(Storage& storage, Features& features, Training& training);
 
 struct Serving {
   std::unique_ptr<serving::Runtime> runtime;

@@ -51,6 +51,9 @@ struct Words {
   std::string reason;
   std::string action;
   std::string end;
+  std::string zone;
+  std::string subject;
+  std::string ground;
   std::int64_t version = 0;
   std::int64_t sequence = 0;
   std::int64_t limit = 50;
@@ -88,6 +91,7 @@ class Tree {
   void add_watch();
   void add_audit();
   void add_certificates();
+  void add_keys();
   void add_config();
   void add_rest();
 
@@ -127,6 +131,7 @@ Tree::Tree(const Hooks& hooks)
   add_watch();
   add_audit();
   add_certificates();
+  add_keys();
   add_config();
   add_rest();
 }
@@ -405,6 +410,49 @@ void Tree::add_certificates() {
       ->required();
   remote(*certificates, "authority", "Print the server's certificate authority (PEM)",
          [](const Session& s) { return show_authority(s); });
+}
+
+void Tree::add_keys() {
+  CLI::App* keys = root_.add_subcommand("keys", "The keys that seal data: look, rotate, destroy");
+  keys->require_subcommand(1);
+  // Every project unless -p names one: the default project would hide the roots.
+  const auto choice = [this](const CLI::App* command) -> KeyChoice {
+    return {command->count("--project") > 0 ? words_.project : "", words_.zone, words_.name,
+            words_.subject};
+  };
+  for (const char* name : {"list", "inventory"}) {
+    CLI::App* list = remote(*keys, name,
+                            "Every key with its versions and counts; with -p, of one "
+                            "project",
+                            nullptr);
+    list->callback([=, this] { exit_ = done(show_keys(session(), choice(list).project)); });
+  }
+  CLI::App* turn = remote(*keys, "rotate",
+                          "A new version of a key: of -p's object, of -p itself, of a zone's root, "
+                          "or of the machine; no data is rewritten",
+                          nullptr);
+  turn->callback([=, this] { exit_ = done(rotate_key(session(), choice(turn))); });
+  turn->add_option("object", words_.name, "e.g. FeatureView/activity");
+  turn->add_option("--zone", words_.zone, "Zone of the key, when there are several");
+  CLI::App* raise =
+      remote(*keys, "raise", "Destroy the versions of a key before --min-version", nullptr);
+  raise->callback([=, this] { exit_ = done(raise_key(session(), choice(raise), words_.version)); });
+  raise->add_option("object", words_.name, "e.g. FeatureView/activity");
+  raise->add_option("--zone", words_.zone, "Zone of the key, when there are several");
+  raise->add_option("--min-version", words_.version, "The oldest that is kept")->required();
+  CLI::App* shred =
+      remote(*keys, "shred", "Destroy the keys of an object: its data can never be read again",
+             [this](const Session& s) {
+               return shred_key(s, {words_.project, words_.zone, words_.name, words_.subject},
+                                words_.ground);
+             });
+  shred->add_option("object", words_.name, "e.g. TrainingSet/fraud_2026")->required();
+  shred->add_option("--zone", words_.zone, "Zone of the key, when there are several");
+  shred->add_option("--subject", words_.subject, "Only what is sealed for this one person");
+  shred
+      ->add_option("--ground", words_.ground,
+                   "erasure-request, retention-ended, contract-ended or other")
+      ->required();
 }
 
 void Tree::add_config() {

@@ -72,6 +72,18 @@ Status show_audit(const Session& session, const AuditFilter& filter);
 Status verify_audit(const Session& session);
 Status replay_audit(const Session& session, std::int64_t sequence);
 
+// Keys. Without a project: the root of the zone, or without a zone the machine's own.
+struct KeyChoice {
+  std::string project;
+  std::string zone;     // "": found by the server when there is one only.
+  std::string object;   // "FeatureView/activity"; "": the project's own key.
+  std::string subject;  // To shred one person's alone.
+};
+Status show_keys(const Session& session, const std::string& project);
+Status rotate_key(const Session& session, const KeyChoice& choice);
+Status raise_key(const Session& session, const KeyChoice& choice, std::int64_t version);
+Status shred_key(const Session& session, const KeyChoice& choice, const std::string& ground);
+
 // `falaj explain FJ-1003`
 Status explain_error(const Session& session, const std::string& id);
 

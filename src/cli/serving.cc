@@ -19,7 +19,8 @@ void add_versions(Table& table, const Value& model) {
   for (const Value& version : items(model["versions"])) {
     table.add({model.text("name"), cell(version["version"]),
                aliases_of(model, version.integer("version")), cell(version["metrics"]["auc"]),
-               cell(version["proof"]["rows"]), cell(version["created_at"])});
+               cell(version["proof"]["rows"]), cell(version["created_at"]),
+               version.has("retrain_due") ? "due: " + version["retrain_due"].text("cause") : "-"});
   }
 }
 
@@ -61,7 +62,7 @@ Status alias_taken(const Value& reply, std::int64_t version) {
 
 Status show_models(const Session& session, const std::string& model) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  Table table({"MODEL", "VERSION", "ALIAS", "AUC", "ONNX PROOF ROWS", "CREATED"});
+  Table table({"MODEL", "VERSION", "ALIAS", "AUC", "ONNX PROOF ROWS", "CREATED", "RETRAIN"});
   const std::string path = model.empty() ? "" : "/" + url_encode(model);
   const Value reply = FALAJ_TRY(connection->get("/api/v1/models" + path));
   if (model.empty()) {

@@ -37,6 +37,9 @@ const std::vector<ActionInfo>& actions() {
       {"jobs.read", "Read jobs and their logs"},
       {"jobs.cancel", "Cancel jobs"},
       {"identity.write", "Create, change and revoke users, services and tokens"},
+      {"keys.read", "Read the inventory of keys (never the keys)"},
+      {"keys.rotate", "Rotate keys and refuse old versions"},
+      {"keys.shred", "Destroy the key of an object or a person: its data is gone"},
       {"system.read", "Read settings, metrics and the state of the server"},
   };
   return kActions;

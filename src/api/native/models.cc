@@ -12,8 +12,15 @@ Result<Value> model_value(Services& services, const ProjectName& project,
   Value value;
   value["name"] = model;
   value["versions"] = Value::array();
+  std::map<std::int64_t, registry::RetrainMark> due;
+  if (services.retrain_due != nullptr) {
+    due = FALAJ_TRY(services.retrain_due->of(project, model));
+  }
   for (const auto& version : FALAJ_TRY(services.models.versions(project, model))) {
-    value["versions"].push(to_value(version));
+    Value row = to_value(version);
+    const auto mark = due.find(version.version);
+    if (mark != due.end()) row["retrain_due"] = to_value(mark->second);
+    value["versions"].push(std::move(row));
   }
   value["aliases"] = FALAJ_TRY(services.models.aliases(project, model));
   return value;

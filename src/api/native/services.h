@@ -13,7 +13,9 @@
 #include "monitoring/monitors.h"
 #include "net/router.h"
 #include "registry/models.h"
+#include "registry/retrain_due.h"
 #include "security/audit.h"
+#include "security/keys/key_admin.h"
 #include "serving/deployments.h"
 #include "tracking/runs.h"
 #include "training/train_jobs.h"
@@ -40,6 +42,9 @@ struct Services {
   std::string version;
   std::string build;
   Timestamp started_at{};
+  // Null where a test has none: their routes and fields are left out.
+  security::keys::KeyAdmin* keys = nullptr;
+  registry::RetrainDue* retrain_due = nullptr;
 };
 
 class LiveFeed;
@@ -55,6 +60,7 @@ std::vector<net::Route> model_routes(Services& services);
 std::vector<net::Route> deployment_routes(Services& services);
 std::vector<net::Route> monitoring_routes(Services& services);
 std::vector<net::Route> audit_routes(Services& services);
+std::vector<net::Route> key_routes(Services& services);
 std::vector<net::Route> overview_routes(LiveFeed& feed);
 std::vector<net::Route> system_routes(Services& services);
 

@@ -81,6 +81,7 @@ std::vector<net::Route> native_routes(Services& services, LiveFeed& feed) {
   add(deployment_routes(services));
   add(monitoring_routes(services));
   add(audit_routes(services));
+  add(key_routes(services));
   add(overview_routes(feed));
   add(system_routes(services));
   return routes;
