@@ -7,7 +7,7 @@
 #include "app/libraries.h"
 #include "base/json.h"
 #include "serving/runtime.h"
-#include "training/engine.h"
+#include "training/engine_process.h"
 
 namespace falaj::app {
 namespace {
@@ -26,21 +26,24 @@ void report(const Value& value) {
 
 }  // namespace
 
-int run_train_engine(const std::string& folder) {
+int run_train_engine() {
   const auto runtime = serving::lazy_onnx_runtime(
       {.library = library_folder() + "/libonnxruntime.so.1", .threads = 1});
-  // The proof asks for one file many times, a slice of rows each: it is loaded once.
+  // The proof asks for one model many times, a slice of rows each: it is loaded once.
   std::string loaded;
   std::unique_ptr<serving::Session> session;
-  const training::OnnxRunner runner = [&](const std::string& path, std::span<const float> matrix,
+  const training::OnnxRunner runner = [&](std::string_view model, std::span<const float> matrix,
                                           std::size_t columns) -> Result<std::vector<float>> {
-    if (path != loaded) session = FALAJ_TRY(runtime->load(path));
-    loaded = path;
+    if (model != loaded) session = FALAJ_TRY(runtime->load_bytes(model));
+    loaded = model;
     std::vector<float> scores;
     FALAJ_TRY(session->score(matrix, columns, scores));
     return scores;
   };
-  const Status status = training::run_engine(folder, runner, report);
+  const auto open = [](Descriptor file, const std::string&) {
+    return open_descriptor(std::move(file));
+  };
+  const Status status = training::run_engine_process(open, runner, report);
   if (status.ok()) return 0;
   Value failure;
   failure["error"] = status.error().message;

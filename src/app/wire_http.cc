@@ -8,6 +8,7 @@
 #include "features/quarantine_files.h"
 #include "net/address.h"
 #include "security/access.h"
+#include "storage/spool.h"
 
 namespace falaj::app {
 namespace {
@@ -91,7 +92,9 @@ Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, St
 Status wire_http(const Options& options, const Tls& tls, Http& http, telemetry::Metrics& metrics) {
   net::ServerOptions server = options.http;
   server.tls = tls.server();
-  server.upload_folder = options.data_folder + "/uploads";
+  server.make_spool = [folder = options.data_folder + "/uploads"] {
+    return storage::make_file_spool(folder);
+  };
   http.server = FALAJ_TRY(net::Server::start(server, *http.router, gate, metrics));
   return {};
 }

@@ -244,9 +244,7 @@ void Tree::add_servers() {
                             "TLS and an administrator",
                             [serve] { return serve(ServerMode::kProduction); }));
   CLI::App* engine = root_.add_subcommand("engine", "")->group("");  // Started by the server only.
-  local(*engine, "train", "", [this] { return hooks_.train_engine(words_.name); })
-      ->add_option("folder", words_.name)
-      ->required();
+  local(*engine, "train", "", [this] { return hooks_.train_engine(); });
 }
 
 void Tree::add_demo() {

@@ -30,6 +30,7 @@ using internal::ControlGroup;
 using internal::Fd;
 
 constexpr std::size_t kLineBytesMax = 64 * 1024;
+constexpr std::size_t kOutputKept = 64 * 1024;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // How often memory is looked at when there is no control group to watch it.
 constexpr std::int64_t kWatchNanos = 20'000'000;
@@ -105,6 +106,12 @@ class ProcessChild final : public Child {
   void stop() override {
     stop_requested_.store(true);
     wake();
+  }
+
+  std::string output() const override {
+    MutexLock lock(printing_);
+    return std::string(std::string_view(printed_).substr(
+        printed_.size() > kOutputKept ? printed_.size() - kOutputKept : 0));
   }
 
   Status send(std::string_view line) override {
@@ -219,10 +226,11 @@ class ProcessChild final : public Child {
     watch_memory_ = spec_.limits.memory_bytes_max > 0 && !process_.in_memory_group;
     bool reading = true;
     while (true) {
-      pollfd waited[3] = {{process_.pidfd.get(), POLLIN, 0},
+      pollfd waited[4] = {{process_.pidfd.get(), POLLIN, 0},
                           {wake_.get(), POLLIN, 0},
-                          {reading ? process_.channel.get() : -1, POLLIN, 0}};
-      const int ready = ::poll(waited, 3, poll_millis(monotonic_nanos()));
+                          {reading ? process_.channel.get() : -1, POLLIN, 0},
+                          {process_.output.open() ? process_.output.get() : -1, POLLIN, 0}};
+      const int ready = ::poll(waited, 4, poll_millis(monotonic_nanos()));
       FALAJ_CHECK(ready >= 0 || errno == EINTR);
       if (ready > 0 && waited[1].revents != 0) {
         std::uint64_t count = 0;
@@ -231,6 +239,7 @@ class ProcessChild final : public Child {
       keep_deadlines(monotonic_nanos());
       if (ready <= 0) continue;
       if (waited[2].revents != 0) reading = read_channel();
+      if (waited[3].revents != 0) read_output();
       if (waited[0].revents != 0) return;
     }
   }
@@ -252,6 +261,21 @@ class ProcessChild final : public Child {
     }
   }
 
+  // Takes what is there and keeps the end of it.
+  void read_output() {
+    char bytes[16 * 1024];
+    while (process_.output.open()) {
+      const ssize_t got = ::read(process_.output.get(), bytes, sizeof bytes);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got <= 0) return process_.output.reset();
+      MutexLock lock(printing_);
+      printed_.append(bytes, static_cast<std::size_t>(got));
+      // Cut rarely: moving 64 KiB for every line would cost more than reading it.
+      if (printed_.size() > 4 * kOutputKept) printed_.erase(0, printed_.size() - kOutputKept);
+    }
+  }
+
   void reap() {
     // Descendants that stayed behind go before the leader's number is given back.
     if (group_) group_->kill_all();
@@ -259,6 +283,9 @@ class ProcessChild final : public Child {
     while (read_channel_once()) {
     }
     lines_.finish(spec_.on_line);
+    read_output();
+    process_.output.reset();
+    exit_.output = output();
     int status = 0;
     rusage usage{};
     while (::wait4(process_.pid, &status, 0, &usage) < 0 && errno == EINTR) {
@@ -306,6 +333,9 @@ class ProcessChild final : public Child {
 
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> kill_requested_{false};
+
+  mutable Mutex printing_;
+  std::string printed_ FALAJ_GUARDED_BY(printing_);
 
   Mutex sending_;  // The channel is closed under it, so send() never meets a reused descriptor.
   bool channel_open_ FALAJ_GUARDED_BY(sending_) = false;

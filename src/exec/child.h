@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -36,6 +37,12 @@ struct Limits {
   double cpus_max = 0;              // 0 = none. Processor time; past it the child is held back.
 };
 
+// An open file that the child gets under a number of its own.
+struct Inherited {
+  int number = -1;  // Over 2, not the channel's; each once.
+  std::shared_ptr<const Descriptor> file;
+};
+
 struct ChildSpec {
   std::vector<std::string> argv;                         // argv[0] is an absolute path.
   std::vector<std::pair<std::string, std::string>> env;  // The whole environment.
@@ -43,8 +50,11 @@ struct ChildSpec {
   Sandbox sandbox;
   Limits limits;
   // One end of a socketpair becomes this descriptor in the child; 3 by convention. The other end's
-  // lines arrive at on_line. Standard output and error go to `log_path` (appended).
+  // lines arrive at on_line.
   int channel_fd = 3;
+  std::vector<Inherited> inherited;
+  // Standard output and error: appended to this file or, when it is "", kept in memory, the last
+  // 64 KiB of them (see ChildExit::output).
   std::string log_path;
   // A line without its newline, at most 64 KiB (longer ones end the child). Called on one thread.
   std::function<void(std::string_view line)> on_line;
@@ -61,6 +71,7 @@ struct ChildExit {
   // "cgroup-pids", "cgroup-cpu", "netns", "no-capabilities", "seccomp"; exec/sandbox.h tells more.
   std::vector<std::string> protections;
   std::vector<std::string> protections_refused;  // "landlock: Function not implemented"
+  std::string output;  // The last 64 KiB that it printed, unless that went to a file.
 };
 
 class Child {
@@ -75,6 +86,8 @@ class Child {
   virtual ChildExit wait() = 0;
   // Asks (SIGTERM), then forces (SIGKILL) after the grace period. Thread-safe; wait() returns.
   virtual void stop() = 0;
+  // What it has printed so far, as ChildExit::output. Thread-safe.
+  virtual std::string output() const = 0;
   // Sends one line to the child's channel. kUnavailable when it has closed it.
   virtual Status send(std::string_view line) = 0;
 };

@@ -29,6 +29,7 @@ struct Launch {
   int log_fd = -1;
   int channel_source = -1;
   int channel_fd = 3;
+  std::vector<std::pair<int, int>> inherited;  // From, to.
   int report_fd = -1;
   std::vector<int> group_fds;  // [0]: the one with the memory.
   bool processes_limited = false;
@@ -114,6 +115,9 @@ void arrange_descriptors(const Launch& launch) {
   // Marked, not closed: the report pipe must live until exec.
   if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) give_up(launch, Step::kSetUp);
   if (::dup2(launch.channel_source, launch.channel_fd) < 0) give_up(launch, Step::kSetUp);
+  for (const auto& [from, to] : launch.inherited) {
+    if (::dup2(from, to) < 0) give_up(launch, Step::kSetUp);
+  }
 }
 
 [[noreturn]] void run_child(const Launch& launch) {
@@ -141,19 +145,55 @@ Error failed(const std::string& what) {
   return Error(Code::kInternal, what + ": " + std::strerror(errno));
 }
 
-// Moves a descriptor above those that the child will use, keeping close-on-exec.
-Fd raised(Fd fd, int channel_fd) {
-  if (!fd.open()) return fd;
-  return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, std::max(channel_fd, 3) + 1));
+// A copy above those numbers that the child will use, close-on-exec.
+Fd raised_copy(int fd, const ChildSpec& spec) {
+  int highest = std::max(spec.channel_fd, 3);
+  for (const Inherited& file : spec.inherited) highest = std::max(highest, file.number);
+  return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, highest + 1));
+}
+
+Fd raised(const Fd& fd, const ChildSpec& spec) {
+  return fd.open() ? raised_copy(fd.get(), spec) : Fd();
 }
 
 struct ParentEnds {
   Fd channel;
   Fd report;
+  Fd output;
 };
 struct ChildEnds {
   Fd null, log, channel, report;
+  std::vector<Fd> inherited;
 };
+
+// A file that was named, or a pipe to us.
+Status open_log(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
+  if (spec.log_path.empty()) {
+    int output[2];
+    if (::pipe2(output, O_CLOEXEC) != 0) return failed("open a pipe for the child's output");
+    ours.output = Fd(output[0]);
+    ::fcntl(output[0], F_SETFL, O_NONBLOCK);
+    theirs.log = raised(Fd(output[1]), spec);
+  } else {
+    theirs.log = raised(Fd(::open(spec.log_path.c_str(),
+                                  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640)),
+                        spec);
+  }
+  if (!theirs.log.open()) return failed("open the child's log " + spec.log_path);
+  return {};
+}
+
+Status open_inherited(const ChildSpec& spec, ChildEnds& theirs) {
+  for (const Inherited& file : spec.inherited) {
+    if (file.number < 3 || file.number == spec.channel_fd || file.file == nullptr) {
+      return Error(Code::kInvalidArgument, "a child cannot get a file as its descriptor " +
+                                               std::to_string(file.number));
+    }
+    theirs.inherited.push_back(raised_copy(file.file->get(), spec));
+    if (!theirs.inherited.back().open()) return failed("duplicate a descriptor for the child");
+  }
+  return {};
+}
 
 Status open_ends(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
   int channel[2];
@@ -161,18 +201,15 @@ Status open_ends(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
     return failed("open a channel to the child");
   }
   ours.channel = Fd(channel[0]);
-  theirs.channel = raised(Fd(channel[1]), spec.channel_fd);
+  theirs.channel = raised(Fd(channel[1]), spec);
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) return failed("open a pipe to the child");
   ours.report = Fd(report[0]);
-  theirs.report = raised(Fd(report[1]), spec.channel_fd);
-  theirs.null = raised(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)), spec.channel_fd);
+  theirs.report = raised(Fd(report[1]), spec);
+  theirs.null = raised(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)), spec);
   if (!theirs.null.open()) return failed("open /dev/null");
-  const std::string log = spec.log_path.empty() ? "/dev/null" : spec.log_path;
-  theirs.log =
-      raised(Fd(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640)),
-             spec.channel_fd);
-  if (!theirs.log.open()) return failed("open the child's log " + log);
+  FALAJ_TRY(open_log(spec, ours, theirs));
+  FALAJ_TRY(open_inherited(spec, theirs));
   if (!theirs.channel.open() || !theirs.report.open()) return failed("duplicate a descriptor");
   return {};
 }
@@ -201,6 +238,9 @@ Launch lay_out(const ChildSpec& spec, const ControlGroup* group, const ChildEnds
   launch.processes_max = spec.limits.processes_max;
   launch.memory_bytes_max = spec.limits.memory_bytes_max;
   launch.file_bytes_max = spec.limits.file_bytes_max;
+  for (std::size_t i = 0; i < spec.inherited.size(); ++i) {
+    launch.inherited.emplace_back(ends.inherited[i].get(), spec.inherited[i].number);
+  }
   launch.parent = ::getpid();
   return launch;
 }
@@ -293,6 +333,7 @@ Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group) {
     return std::move(reported).error();
   }
   out.channel = std::move(ours.channel);
+  out.output = std::move(ours.output);
   return out;
 }
 

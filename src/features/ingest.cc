@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "features/internal/file_errors.h"
 #include "features/internal/quarantine.h"
 #include "features/internal/segment_writer.h"
 #include "features/internal/segments.h"
@@ -23,12 +22,14 @@ const storage::Migration kFeaturesMigration{
     "CREATE INDEX feature_commits_by_view ON feature_commits (project, view, commit_number);"
     "CREATE TABLE feature_segments ("
     " commit_number INTEGER NOT NULL REFERENCES feature_commits (commit_number),"
-    " position INTEGER NOT NULL, blob TEXT NOT NULL, rows INTEGER NOT NULL,"
+    " position INTEGER NOT NULL, blob TEXT NOT NULL, content TEXT NOT NULL,"
+    " rows INTEGER NOT NULL,"
     " event_min INTEGER NOT NULL, event_max INTEGER NOT NULL,"
     " PRIMARY KEY (commit_number, position));"
+    "CREATE INDEX feature_segments_by_content ON feature_segments (content);"
     "CREATE TABLE feature_quarantines ("
     " id INTEGER PRIMARY KEY, project TEXT NOT NULL, view TEXT NOT NULL, commit_number INTEGER,"
-    " rows INTEGER NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL);"
+    " zone TEXT NOT NULL, rows INTEGER NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL);"
     "CREATE TABLE feature_online ("
     " project TEXT NOT NULL, view TEXT NOT NULL, keys INTEGER NOT NULL,"
     " PRIMARY KEY (project, view));"
@@ -48,24 +49,26 @@ constexpr std::uint64_t kRowsMax = 0xFFFFFFFFull;
 // One file on its way into a view.
 class Intake {
  public:
-  Intake(storage::BlobStore& blobs, Validation validation, const ViewDefinition& definition)
+  Intake(storage::BlobStore& blobs, Validation validation, const ViewDefinition& definition,
+         const Zone& zone)
       : validation_(std::move(validation)),
-        quarantine_(blobs),
-        writer_(blobs, definition.entity.keys.size(), definition.view.online) {}
+        quarantine_(blobs, owner_of_view(definition.project, zone, definition.view.name)),
+        writer_(blobs, owner_of_view(definition.project, zone, definition.view.name),
+                definition.entity.keys.size(), definition.view.online) {}
 
   Status read(const IngestFile& file, const std::function<Status()>& may_go_on) {
     table::ReadOptions options;
     options.schema = validation_.source_schema();
     options.on_bad_row = [this](const table::BadRow& row) { quarantine_.add(row); };
     const Status read =
-        table::read_file(file.path, file.format, options,
+        table::read_table(file.bytes, file.format, options,
                          [&](Batch batch, const std::vector<std::uint64_t>& lines) -> Status {
                            FALAJ_TRY(may_go_on());
                            FALAJ_TRY(take(std::move(batch), lines));
                            if (file.on_progress) file.on_progress(rows_read());
                            return {};
                          });
-    if (!read.ok()) return without_path(read.error(), file.path);
+    if (!read.ok()) return read;
     return writer_.finish();
   }
 
@@ -161,12 +164,12 @@ struct Ingest::Impl {
   }
 
   Status record_quarantine(storage::SqlTransaction& tx, const ViewDefinition& definition,
-                           const IngestReport& report, storage::SqlValue commit) {
+                           const Zone& zone, const IngestReport& report, storage::SqlValue commit) {
     if (report.rows_quarantined == 0) return {};
     FALAJ_TRY(
-        tx.execute("INSERT INTO feature_quarantines (project, view, commit_number, rows, "
-                   "blob, at) VALUES (?, ?, ?, ?, ?, ?)",
-                   {definition.project, definition.view.name, std::move(commit),
+        tx.execute("INSERT INTO feature_quarantines (project, view, commit_number, zone, rows, "
+                   "blob, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                   {definition.project, definition.view.name, std::move(commit), zone.name(),
                     static_cast<std::int64_t>(report.rows_quarantined), report.quarantine.str(),
                     clock.now().nanos}));
     return {};
@@ -176,9 +179,9 @@ struct Ingest::Impl {
                          const std::vector<Segment>& segments) {
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const Segment& segment = segments[i];
-      FALAJ_TRY(tx.execute("INSERT INTO feature_segments VALUES (?, ?, ?, ?, ?, ?)",
+      FALAJ_TRY(tx.execute("INSERT INTO feature_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
                            {static_cast<std::int64_t>(commit), static_cast<std::int64_t>(i),
-                            segment.blob.str(), static_cast<std::int64_t>(segment.rows),
+                            segment.blob.str(), segment.content, static_cast<std::int64_t>(segment.rows),
                             segment.event_min.nanos, segment.event_max.nanos}));
     }
     return {};
@@ -212,7 +215,7 @@ struct Ingest::Impl {
                                           " was changed during the ingest: send the file again");
       }
       report.duplicate_of =
-          FALAJ_TRY(find_commit_of(tx, definition.project, definition.view.name, report.segments));
+          FALAJ_TRY(find_commit_of(tx, definition.project, definition.view.name, segments));
       const storage::SqlRows last =
           FALAJ_TRY(tx.query("SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits"));
       report.commit = static_cast<std::uint64_t>(last.at(0).integer(0)) + 1;
@@ -222,7 +225,7 @@ struct Ingest::Impl {
                             context.zone.name(), static_cast<std::int64_t>(report.rows_accepted),
                             report.newest_event.nanos, clock.now().nanos}));
       FALAJ_TRY(insert_segments(tx, report.commit, segments));
-      FALAJ_TRY(record_quarantine(tx, definition, report, number));
+      FALAJ_TRY(record_quarantine(tx, definition, context.zone, report, number));
       return audit_ingest(tx, context, definition, report);
     });
   }
@@ -234,7 +237,7 @@ struct Ingest::Impl {
                    "the file for FeatureView " + definition.view.name + " has no row");
     }
     const Status kept = sql.write([&](storage::SqlTransaction& tx) -> Status {
-      FALAJ_TRY(record_quarantine(tx, definition, report, nullptr));
+      FALAJ_TRY(record_quarantine(tx, definition, context.zone, report, nullptr));
       return audit_ingest(tx, context, definition, report);
     });
     if (!kept.ok()) return kept.error();
@@ -273,7 +276,8 @@ struct Ingest::Impl {
 
   Result<IngestReport> append(const security::RequestContext& context,
                               const ViewDefinition& definition, const IngestFile& file) {
-    Intake intake(blobs, FALAJ_TRY(Validation::create(definition, clock.now())), definition);
+    Intake intake(blobs, FALAJ_TRY(Validation::create(definition, clock.now())), definition,
+                  context.zone);
     FALAJ_TRY(intake.read(file, [&]() -> Status {
       if (clock.now() <= context.deadline) return {};
       return Error(Code::kDeadlineExceeded, "the ingest took longer than the caller waits");
@@ -291,7 +295,7 @@ struct Ingest::Impl {
       count(definition, report);
       return all_rejected(context, definition, report);
     }
-    const std::vector<Segment> segments = FALAJ_TRY(intake.writer().adopt());
+    const std::vector<Segment> segments = FALAJ_TRY(intake.writer().commit());
     for (const Segment& segment : segments) report.segments.push_back(segment.blob);
     FALAJ_TRY(commit(context, definition, segments, report));
     FALAJ_TRY(publish(definition, intake, report));

@@ -48,7 +48,7 @@ struct IngestReport {
 Value to_value(const IngestReport& report);
 
 struct IngestFile {
-  std::string path;
+  const ByteReader& bytes;
   table::Format format = table::Format::kParquet;
   std::function<void(std::uint64_t rows_read)> on_progress;  // May be empty.
 };

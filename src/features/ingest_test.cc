@@ -34,7 +34,7 @@ TEST(Ingest, accepts_good_rows_and_quarantines_each_bad_one_with_its_line) {
   EXPECT_THAT(reasons[4], HasSubstr("\"customer_id\" is empty, but it is part of the key"));
   EXPECT_THAT(reasons[5], HasSubstr("\"at\" is empty"));
   EXPECT_THAT(reasons[6], HasSubstr("\"amount\" is -1, below the least expected, 0"));
-  const std::string file = world.blobs->get(report->quarantine).value();
+  const std::string file = world.blobs->get(world.owner_of_view("activity"), report->quarantine).value();
   EXPECT_THAT(file, testing::StartsWith("line,reason,raw\n"));
   EXPECT_THAT(file, HasSubstr("\"2,2026-01-01,2026-01-02,oops,Dubai\""));
   EXPECT_THAT(file, HasSubstr("-1,a \"\"b\"\""));
@@ -49,10 +49,11 @@ TEST(Ingest, segments_are_sorted_and_the_same_file_gives_the_same_bytes) {
   const auto first = world.append("activity", csv);
   const auto second = world.append("activity", csv);
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_EQ(first->segments, second->segments);
+  EXPECT_EQ(second->duplicate_of, 1u);
   EXPECT_EQ(second->commit, 2u);
-  const std::string path = world.blobs->path(first->segments.at(0)).value();
-  const auto rows = table::read_all(path, table::Format::kParquet);
+  const auto file = world.blobs->open(world.owner_of_view("activity"), first->segments.at(0));
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const auto rows = table::read_all(**file, table::Format::kParquet);
   ASSERT_TRUE(rows.ok());
   EXPECT_EQ(rows->find("customer_id")->ints(), (std::vector<std::int64_t>{-7, 2, 2, 2}));
   EXPECT_EQ(rows->find("amount")->doubles(), (std::vector<double>{2, 3, 1, 4}));
@@ -72,7 +73,7 @@ TEST(Ingest, when_no_row_is_accepted_the_quarantine_is_kept_and_nothing_is_commi
   EXPECT_EQ(stats->at(0).quarantined, 1u);
   // The message ends in the id under which it can be fetched.
   const std::string id = report.error().message.substr(report.error().message.size() - 64);
-  EXPECT_TRUE(world.blobs->get(BlobId(id)).ok());
+  EXPECT_TRUE(world.blobs->get(world.owner_of_view("activity"), BlobId(id)).ok());
   EXPECT_EQ(world.audit.head()->sequence, 1);
 }
 
@@ -124,38 +125,36 @@ TEST(Ingest, unknown_view_missing_column_and_unreadable_file_have_their_codes) {
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().id, ErrorId::kSchemaMismatch);
   EXPECT_THAT(missing.error().message, HasSubstr("loaded_at"));
-  const std::string path = world.folder.write("broken.parquet", "PAR1 nonsense PAR1");
+  const TextReader nonsense("PAR1 nonsense PAR1");
   const auto broken =
-      world.ingest->append(world.context, "activity", {path, table::Format::kParquet, {}});
+      world.ingest->append(world.context, "activity", {nonsense, table::Format::kParquet, {}});
   ASSERT_FALSE(broken.ok());
   EXPECT_EQ(broken.error().id, ErrorId::kMalformedTable);
 }
 
-TEST(Ingest, errors_say_the_file_and_not_where_the_server_keeps_it) {
+TEST(Ingest, errors_say_the_file) {
   FeatureWorld world;
   world.apply_activity();
-  const std::string text_key = world.folder.path() + "/text.parquet";
+  TextWriter text_key;
   table::StringColumn names;
   names.push("x");
   table::Batch rows;
   ASSERT_TRUE(
       rows.add({"customer_id", table::Type::kString}, table::Column::of_strings(names)).ok());
-  ASSERT_TRUE(table::write_file(text_key, table::Format::kParquet, rows).ok());
+  ASSERT_TRUE(table::write_table(text_key, table::Format::kParquet, rows).ok());
   const struct {
-    std::string path;
+    std::string bytes;
     table::Format format;
   } cases[] = {
-      {world.folder.write("columns.csv", "customer_id,at\n1,2026-01-01\n"), table::Format::kCsv},
-      {world.folder.write("broken.parquet", "PAR1 nonsense PAR1"), table::Format::kParquet},
-      {world.folder.write("broken.arrow", "ARROW1 nonsense"), table::Format::kArrowIpc},
-      {text_key, table::Format::kParquet},
-      {world.folder.path() + "/absent.csv", table::Format::kCsv},
+      {"customer_id,at\n1,2026-01-01\n", table::Format::kCsv},
+      {"PAR1 nonsense PAR1", table::Format::kParquet},
+      {"ARROW1 nonsense", table::Format::kArrowIpc},
+      {text_key.bytes(), table::Format::kParquet},
   };
   for (const auto& c : cases) {
-    const auto report = world.ingest->append(world.context, "activity", {c.path, c.format, {}});
-    ASSERT_FALSE(report.ok()) << c.path;
+    const auto report = world.ingest->append(world.context, "activity", {TextReader(c.bytes), c.format, {}});
+    ASSERT_FALSE(report.ok()) << c.bytes;
     EXPECT_THAT(report.error().message, HasSubstr("the file"));
-    EXPECT_THAT(report.error().message, testing::Not(HasSubstr(world.folder.path())));
   }
 }
 

@@ -35,6 +35,7 @@ Value to_value(const Manifest& manifest) {
   out["zone"] = manifest.zone;
   out["id"] = manifest.id;
   out["data"] = manifest.data.str();
+  out["data_sha256"] = manifest.data_sha256;
   out["rows"] = manifest.rows;
   out["rows_valid"] = manifest.rows_valid;
   out["features"] = list_of(manifest.features);
@@ -53,6 +54,10 @@ Value to_value(const Manifest& manifest) {
   return out;
 }
 
+storage::Owner owner_of(const Manifest& manifest) {
+  return {ProjectName(manifest.project), Zone(manifest.zone), "TrainingSet/" + manifest.name};
+}
+
 Result<Manifest> manifest_from_value(const Value& value) {
   Fields fields(value, "training set manifest");
   Manifest out;
@@ -61,6 +66,7 @@ Result<Manifest> manifest_from_value(const Value& value) {
   out.zone = FALAJ_TRY(fields.required_text("zone"));
   out.id = FALAJ_TRY(fields.required_text("id"));
   out.data = BlobId(FALAJ_TRY(fields.required_text("data")));
+  out.data_sha256 = FALAJ_TRY(fields.required_text("data_sha256"));
   out.rows = static_cast<std::uint64_t>(FALAJ_TRY(fields.integer("rows", 0, 0, kMost)));
   out.rows_valid = static_cast<std::uint64_t>(FALAJ_TRY(fields.integer("rows_valid", 0, 0, kMost)));
   out.features = FALAJ_TRY(fields.texts("features"));

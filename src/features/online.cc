@@ -258,7 +258,8 @@ class OnlineRows final : public Online {
       const std::uint64_t commit = segments[i].commit;
       Batch newest;
       for (; i < segments.size() && segments[i].commit == commit; ++i) {
-        const Batch rows = FALAJ_TRY(read_segment(blobs_, segments[i], schema));
+        const Batch rows = FALAJ_TRY(
+            read_segment(blobs_, {state.project, state.view}, segments[i], schema));
         newest.append(newest_rows(rows, keys));
       }
       FALAJ_TRY(write_rows(state, newest, commit));

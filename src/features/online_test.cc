@@ -157,7 +157,7 @@ TEST(Online, a_damaged_segment_keeps_only_its_own_view_from_being_read) {
                     return {};
                   })
                   .ok());
-  ASSERT_TRUE(world.blobs->remove(BlobId(blob)).ok());
+  ASSERT_TRUE(world.blobs->remove(world.owner_of_view("activity"), BlobId(blob)).ok());
   ErrorLog log;
   world.restart();
   ASSERT_EQ(log.lines.size(), 1u);

@@ -29,7 +29,8 @@ TEST(ReadQuarantine, gives_the_refused_rows_to_their_own_project_only) {
 
 TEST(ReadQuarantine, gives_no_other_content_of_the_store) {
   FeatureWorld world;
-  const BlobId secret = world.blobs->put("a model, a segment, a manifest").value();
+  const BlobId secret =
+      world.blobs->put(world.owner_of_view("activity"), "a model, a segment, a manifest")->id;
   for (const BlobId& id : {secret, BlobId(""), BlobId("../../etc/passwd")}) {
     EXPECT_EQ(read_quarantine(*world.sql, *world.blobs, ProjectName("pay"), id).error().id,
               ErrorId::kNotFound);

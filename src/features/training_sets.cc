@@ -1,7 +1,6 @@
 #include "features/training_sets.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <set>
 #include <utility>
@@ -9,7 +8,6 @@
 #include "base/decode.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "features/internal/file_errors.h"
 #include "features/internal/spine.h"
 #include "features/internal/view_rows.h"
 #include "features/key.h"
@@ -203,12 +201,12 @@ Manifest describe(const Inputs& inputs, const Spine& spine, const std::string& p
   for (const JoinedView& view : inputs.views) {
     out.views.push_back(versioned(view.definition));
     for (const table::Field& feature : view.features) out.features.push_back(feature.name);
-    for (const Segment& segment : useful(view, spine)) out.segments.push_back(segment.blob.str());
+    for (const Segment& segment : useful(view, spine)) out.segments.push_back(segment.content);
   }
   if (inputs.spine_view) {
     out.views.push_back(versioned(inputs.spine_view->definition));
     for (const Segment& segment : inputs.spine_view->segments) {
-      out.segments.push_back(segment.blob.str());
+      out.segments.push_back(segment.content);
     }
   }
   std::sort(out.segments.begin(), out.segments.end());
@@ -233,6 +231,7 @@ std::string inputs_hash(const Manifest& manifest, const TrainingSetSpec& spec) {
 std::string manifest_id(const Manifest& manifest) {
   Value value = to_value(manifest);
   value["id"] = "";
+  value["data"] = "";
   value["frozen_at"] = "";
   return sha256_hex(to_json(value));
 }
@@ -329,22 +328,21 @@ struct TrainingSets::Impl {
       return spine_of_view(blobs, inputs.spine_view->definition, inputs.spine_view->segments,
                            request);
     }
-    if (options.spine_file.empty()) {
+    if (options.spine_file == nullptr) {
       return Error(ErrorId::kSpineInvalid,
                    "spine: " + inputs.spec.spine_path + " must be sent with the request to freeze");
     }
     FALAJ_TRY(check_names(inputs, request.time_column));
-    return spine_of_file(options.spine_file, options.spine_format, request);
+    return spine_of_file(*options.spine_file, options.spine_format, request);
   }
 
-  Result<BlobId> store(const Batch& rows) {
-    const std::string path = FALAJ_TRY(blobs.staging_path());
-    const Status written = table::write_file(path, table::Format::kParquet, rows);
-    if (!written.ok()) {
-      ::remove(path.c_str());
-      return without_path(written.error(), path);
-    }
-    return blobs.adopt(path);
+  Status store(const Batch& rows, Manifest& manifest) {
+    const auto writer = FALAJ_TRY(blobs.create(owner_of(manifest)));
+    FALAJ_TRY(table::write_table(*writer, table::Format::kParquet, rows));
+    const storage::StoredBlob stored = FALAJ_TRY(writer->commit());
+    manifest.data = stored.id;
+    manifest.data_sha256 = stored.content_sha256;
+    return {};
   }
 
   // The record and its audit entry; or the manifest that another freeze recorded first.
@@ -363,7 +361,7 @@ struct TrainingSets::Impl {
                       to_json(to_value(manifest)), manifest.frozen_at.nanos}));
       Value detail = Value::object();
       detail["id"] = manifest.id;
-      detail["data"] = manifest.data.str();
+      detail["data"] = manifest.data_sha256;
       detail["rows"] = manifest.rows;
       detail["known_at"] = manifest.known_at;
       detail["segments"] = manifest.segments.size();
@@ -394,7 +392,7 @@ struct TrainingSets::Impl {
     if (first) return std::move(*first);
 
     const Batch rows = FALAJ_TRY(join_all(blobs, inputs, spine, manifest));
-    manifest.data = FALAJ_TRY(store(rows));
+    FALAJ_TRY(store(rows, manifest));
     manifest.id = manifest_id(manifest);
     manifest.frozen_at = clock.now();
     return record(context, std::move(manifest), hash);

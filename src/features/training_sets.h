@@ -21,8 +21,9 @@ struct Manifest {
   std::string name;
   std::string project;
   std::string zone;
-  std::string id;  // SHA-256 over everything below but the times of freezing.
+  std::string id;  // SHA-256 over everything below but `data` and the time of freezing.
   BlobId data;     // Parquet: keys, time, label, features…, "split" (train | valid).
+  std::string data_sha256;  // Of the Parquet bytes; `data` names how this store keeps them.
   std::uint64_t rows = 0;
   std::uint64_t rows_valid = 0;
   std::vector<std::string> features;  // Columns a model is trained on, in the service's order.
@@ -32,7 +33,7 @@ struct Manifest {
   std::string service;
   std::int64_t service_generation = 0;
   std::vector<std::string> views;     // "customer_activity@3"
-  std::vector<std::string> segments;  // Blob ids that were read.
+  std::vector<std::string> segments;  // Content hashes of the segments that were read.
   std::string spine_hash;
   std::uint64_t known_at = 0;  // Commit number: nothing that arrived later was seen.
   Timestamp from{};
@@ -40,6 +41,8 @@ struct Manifest {
   Timestamp frozen_at{};
 };
 Value to_value(const Manifest& manifest);
+// Whose the frozen rows are.
+storage::Owner owner_of(const Manifest& manifest);
 Result<Manifest> manifest_from_value(const Value& value);
 
 // Overrides of the declared spec for one freeze: the loop asks for a newer window.
@@ -47,7 +50,7 @@ struct FreezeOptions {
   std::optional<Timestamp> from;
   std::optional<Timestamp> to;
   std::optional<std::uint64_t> known_at;
-  std::string spine_file;  // For a spec with spine.path.
+  const ByteReader* spine_file = nullptr;  // For a spec with spine.path.
   table::Format spine_format = table::Format::kParquet;
   std::string name_suffix;  // The frozen set's name: "<spec name><suffix>".
 };

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "base/json.h"
@@ -15,28 +14,14 @@ namespace {
 constexpr std::size_t kLinesShown = 10;
 constexpr std::size_t kTailBytes = 4096;
 
-std::string with_log(std::string message, const std::string& path) {
-  const std::string tail = last_lines(path, kLinesShown);
+std::string with_log(std::string message, std::string_view output) {
+  const std::string tail = last_lines(output, kLinesShown);
   if (!tail.empty()) message.append("; its last lines:\n").append(tail);
   return message;
 }
 
 std::string limit_text(std::int64_t bytes) {
   return bytes > 0 ? "its memory limit of " + format_bytes(bytes) : "the machine's memory";
-}
-
-// Also tells whether the file has more before it.
-std::pair<std::string, bool> read_end(const std::string& path, std::size_t bytes_max) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return {"", false};
-  const std::streamoff size = in.tellg();
-  const std::streamoff from =
-      std::max<std::streamoff>(0, size - static_cast<std::streamoff>(bytes_max));
-  std::string text(static_cast<std::size_t>(size - from), '\0');
-  in.seekg(from);
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return {std::move(text), from > 0};
 }
 
 // A foreign process wrote it: what is not UTF-8 may not reach JSON or the audit.
@@ -50,10 +35,9 @@ void make_showable(std::string& text) {
 
 }  // namespace
 
-std::string log_path(const std::string& work_dir) { return work_dir + ".log"; }
-
-std::string last_lines(const std::string& path, std::size_t lines) {
-  std::string text = read_end(path, kTailBytes).first;
+std::string last_lines(std::string_view output, std::size_t lines) {
+  if (output.size() > kTailBytes) output.remove_prefix(output.size() - kTailBytes);
+  std::string text(output);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   std::size_t begin = text.size();
   for (std::size_t found = 0; begin > 0; --begin) {
@@ -64,21 +48,23 @@ std::string last_lines(const std::string& path, std::size_t lines) {
   return text;
 }
 
-std::string last_bytes(const std::string& path, std::size_t bytes_max) {
-  auto [text, cut] = read_end(path, bytes_max);
+std::string last_bytes(std::string_view output, std::size_t bytes_max) {
+  const bool cut = output.size() >= bytes_max;
+  if (cut) output.remove_prefix(output.size() - bytes_max);
+  std::string text(output);
   const std::size_t line = text.find('\n');
   if (cut && line != std::string::npos) text.erase(0, line + 1);
   make_showable(text);
   return text;
 }
 
-Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits,
-                  const std::string& path) {
+Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits) {
+  const std::string& output = exit.output;
   switch (exit.reason) {
     case exec::ExitReason::kExited:
       if (exit.code == 0) return {};
       return Error(ErrorId::kJobFailed,
-                   with_log("the process exited with code " + std::to_string(exit.code), path));
+                   with_log("the process exited with code " + std::to_string(exit.code), output));
     case exec::ExitReason::kSignalled: {
       const char* name = ::strsignal(exit.code);
       return Error(
@@ -87,19 +73,19 @@ Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits,
                        (name == nullptr ? "unknown" : name) +
                        "); if nobody did that, look for it in the system's log: the machine may "
                        "have run out of memory",
-                   path));
+                   output));
     }
     case exec::ExitReason::kOutOfMemory:
       return Error(ErrorId::kJobOutOfMemory,
                    with_log("the process needed more than " + limit_text(limits.memory_bytes_max) +
                                 " (peak " + format_bytes(exit.memory_peak_bytes) +
                                 "): raise resources.memory, or give it fewer rows",
-                            path));
+                            output));
     case exec::ExitReason::kTimedOut:
       return Error(ErrorId::kJobTimedOut,
                    with_log("the process ran past its limit of " + to_string(limits.run_time_max) +
                                 ": raise resources.time_max, or ask for fewer rounds",
-                            path));
+                            output));
     case exec::ExitReason::kStopped:
       return Error(Code::kCancelled, "cancelled");
   }

@@ -2,25 +2,21 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "exec/child.h"
 
 namespace falaj::jobs {
 
-// Where the queue keeps what a process printed: beside its work folder, so that it outlives it.
-std::string log_path(const std::string& work_dir);
-
 // Ok when it exited with 0. Otherwise FJ-4001 (another code), FJ-4002 (killed), FJ-4003 (memory),
-// FJ-4004 (time) or kCancelled, with what to do and the last lines of its log.
-Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits,
-                  const std::string& log_path);
+// FJ-4004 (time) or kCancelled, with what to do and the last lines that it printed.
+Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits);
 
-// The last lines of a file, at most `lines` and 4 KiB; "" when there is none.
-std::string last_lines(const std::string& path, std::size_t lines);
+// The last lines of what a process printed, at most `lines` and 4 KiB.
+std::string last_lines(std::string_view output, std::size_t lines);
 
-// The last `bytes_max` of a file, from a line's beginning where one was cut; "" when there is none.
-// What is not UTF-8 is replaced.
-std::string last_bytes(const std::string& path, std::size_t bytes_max);
+// The last `bytes_max`, from a line's beginning where one was cut. What is not UTF-8 is replaced.
+std::string last_bytes(std::string_view output, std::size_t bytes_max);
 
 }  // namespace falaj::jobs

@@ -46,7 +46,7 @@ const storage::Migration kJobsMigration{
     " payload TEXT NOT NULL, attempts_max INTEGER NOT NULL,"
     " status INTEGER NOT NULL CHECK (status BETWEEN 0 AND 4), attempts INTEGER NOT NULL,"
     " error TEXT NOT NULL, result TEXT NOT NULL, created_at INTEGER NOT NULL,"
-    " ended_at INTEGER NOT NULL);"
+    " ended_at INTEGER NOT NULL, log TEXT NOT NULL DEFAULT '');"
     "CREATE INDEX jobs_by_project ON jobs (project, id);"
     "CREATE INDEX jobs_unfinished ON jobs (status, id) WHERE status IN (0, 1);"};
 
@@ -204,6 +204,20 @@ Status JobStore::end(const security::RequestContext& context, const JobId& id, J
     FALAJ_TRY(audit_.append(tx, context, {"job.end", object_name(job), detail}));
     return {};
   });
+}
+
+Status JobStore::keep_log(const JobId& id, const std::string& text) {
+  return sql_.write([&](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(tx.execute("UPDATE jobs SET log = ? WHERE id = ?", {text, id.str()}));
+    return {};
+  });
+}
+
+Result<std::string> JobStore::log(const JobId& id) const {
+  const SqlRows rows =
+      FALAJ_TRY(storage::query(sql_, "SELECT log FROM jobs WHERE id = ?", {id.str()}));
+  if (!rows.empty()) return rows.front().text(0);
+  return Error(Code::kNotFound, "there is no job '" + id.str() + "'; list the project's jobs");
 }
 
 Status JobStore::record_cancel(const security::RequestContext& context, const Job& job) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <thread>
@@ -158,8 +157,14 @@ class LocalQueue final : public Queue {
     return store_.list(project);
   }
   Result<std::string> log_tail(const JobId& id) const override {
-    const Job job = FALAJ_TRY(store_.get(id));
-    return last_bytes(log_path(work_dir(job)), kLogShown);
+    {
+      MutexLock lock(mutex_);
+      const auto running = running_.find(id);
+      if (running != running_.end() && running->second.child != nullptr) {
+        return last_bytes(running->second.child->output(), kLogShown);
+      }
+    }
+    return store_.log(id);
   }
 
   Result<Job> wait(const JobId& id, Duration limit) const override {
@@ -334,13 +339,17 @@ class LocalQueue final : public Queue {
     Result<exec::ChildSpec> spec = handler.prepare(job, folder);
     if (!spec.ok()) return give_up(job, handler, spec.error());
     const auto exit = run_child(job, handler, folder, *std::move(spec));
-    if (!exit.ok()) {
-      std::ofstream(log_path(folder), std::ios::app) << exit.error().message << '\n';
-    }
+    keep_log(job, exit.ok() ? last_bytes(exit->output, kLogShown) : exit.error().message + "\n");
     const Next next =
         exit.ok() ? conclude(job, handler, folder, *exit) : give_up(job, handler, exit.error());
-    std::filesystem::remove_all(folder, error);  // The log beside it stays.
+    std::filesystem::remove_all(folder, error);
     return next;
+  }
+
+  // For people: the job's end does not depend on it.
+  void keep_log(const Job& job, const std::string& text) {
+    if (text.empty() && job.attempts == 1) return;  // It has none yet.
+    note(store_.keep_log(job.id, text), job);
   }
 
   // There is no process and there will be none.
@@ -363,7 +372,6 @@ class LocalQueue final : public Queue {
   Result<exec::ChildExit> run_child(const Job& job, Handler& handler, const std::string& folder,
                                     exec::ChildSpec spec) {
     if (spec.work_dir.empty()) spec.work_dir = folder;
-    if (spec.log_path.empty()) spec.log_path = log_path(folder);
     spec.on_line = [&](std::string_view line) { report(job, handler, line); };
     const std::unique_ptr<exec::Child> child = FALAJ_TRY(exec::Child::start(std::move(spec)));
     {

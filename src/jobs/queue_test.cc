@@ -46,7 +46,7 @@ class ScriptHandler final : public Handler {
       MutexLock lock(mutex_);
       exits_.push_back(exit.reason);
     }
-    const Status status = check_exit(exit, limits, log_path(work_dir));
+    const Status status = check_exit(exit, limits);
     if (!status.ok()) {
       return {status.error(), retry_when_killed && status.error().id == ErrorId::kJobKilled};
     }

@@ -385,7 +385,7 @@ Status Controller::Impl::ensure_run(const Bound& bound, State& state) {
 
 Result<std::unique_ptr<serving::Session>> Controller::Impl::load(
     const registry::ModelVersion& version) {
-  const std::string bytes = FALAJ_TRY(blobs.get(version.onnx));
+  const std::string bytes = FALAJ_TRY(blobs.get(registry::owner_of(version), version.onnx));
   return runtime.load_bytes(bytes);
 }
 
@@ -397,7 +397,8 @@ Result<Comparison> Controller::Impl::measure(const Bound& bound, const features:
       FALAJ_TRY(models.get(bound.project(), bound.job.model, state.candidate));
   const auto champion_session = FALAJ_TRY(load(champion));
   const auto candidate_session = FALAJ_TRY(load(candidate));
-  return compare(FALAJ_TRY(blobs.path(gate.data)), gate.label,
+  const auto data = FALAJ_TRY(blobs.open(features::owner_of(gate), gate.data));
+  return compare(*data, gate.label,
                  {champion_session.get(), champion.signature.features},
                  {candidate_session.get(), candidate.signature.features});
 }

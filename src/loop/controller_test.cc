@@ -295,7 +295,8 @@ TEST(Controller, keeps_the_champion_when_the_candidate_cannot_be_measured) {
   rounds.tick();
   // The run registers a file that is no model.
   registry::ModelVersion broken = rounds.world.models->get(rounds.project, "fraud", 1).value();
-  broken.onnx = rounds.world.blobs->put("no model").value();
+  broken.project = rounds.world.context.project.str();
+  EXPECT_TRUE(registry::keep_onnx(*rounds.world.blobs, "no model", broken).ok());
   broken.run = RunId("broken");
   const std::int64_t version =
       rounds.world.models->add_version(rounds.world.context, broken)->version;

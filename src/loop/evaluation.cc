@@ -10,9 +10,9 @@ namespace falaj::loop {
 namespace {
 
 // The label and the columns of both, each once, with the types of the file.
-Result<table::Schema> columns_needed(const std::string& path, const std::string& label,
+Result<table::Schema> columns_needed(const ByteReader& file, const std::string& label,
                                      const Contestant& champion, const Contestant& candidate) {
-  const table::Schema all = FALAJ_TRY(table::read_schema(path, table::Format::kParquet));
+  const table::Schema all = FALAJ_TRY(table::read_schema(file, table::Format::kParquet));
   table::Schema needed;
   std::vector<std::string> names{label};
   names.insert(names.end(), champion.features.begin(), champion.features.end());
@@ -48,14 +48,14 @@ Status score(const Contestant& contestant, const table::Batch& batch,
 
 }  // namespace
 
-Result<Comparison> compare(const std::string& parquet_path, const std::string& label,
+Result<Comparison> compare(const ByteReader& file, const std::string& label,
                            const Contestant& champion, const Contestant& candidate) {
   table::ReadOptions options;
-  options.schema = FALAJ_TRY(columns_needed(parquet_path, label, champion, candidate));
+  options.schema = FALAJ_TRY(columns_needed(file, label, champion, candidate));
   std::vector<float> champion_scores;
   std::vector<float> candidate_scores;
   std::vector<std::uint8_t> labels;
-  FALAJ_TRY(table::read_file(parquet_path, table::Format::kParquet, options,
+  FALAJ_TRY(table::read_table(file, table::Format::kParquet, options,
                              [&](table::Batch batch, const std::vector<std::uint64_t>&) -> Status {
                                const table::Column* truth = batch.find(label);
                                std::vector<std::size_t> rows;

@@ -274,8 +274,8 @@ Result<Reference> Monitors::Impl::make_reference(const ModelKey& key) {
                                                    "' was not trained on a frozen training set");
   }
   const features::Manifest manifest = FALAJ_TRY(sets.by_id(project, version.training_set));
-  const std::string path = FALAJ_TRY(blobs.path(manifest.data));
-  Reference reference = FALAJ_TRY(build_reference(manifest, path, version.signature.features));
+  const auto data = FALAJ_TRY(blobs.open(features::owner_of(manifest), manifest.data));
+  Reference reference = FALAJ_TRY(build_reference(manifest, *data, version.signature.features));
   Value detail;
   detail["training_set"] = reference.training_set;
   detail["rows"] = reference.profile.rows;

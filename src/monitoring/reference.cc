@@ -9,11 +9,11 @@ constexpr std::string_view kSplitColumn = "split";
 constexpr std::string_view kTrain = "train";
 
 // The feature's values in the train split, as the model reads them: float32, NaN for missing.
-Result<std::vector<double>> train_values(const std::string& path, const table::Field& feature) {
+Result<std::vector<double>> train_values(const ByteReader& file, const table::Field& feature) {
   table::ReadOptions options;
   options.schema.fields = {feature, {std::string(kSplitColumn), table::Type::kString}};
   std::vector<double> values;
-  FALAJ_TRY(table::read_file(path, table::Format::kParquet, options,
+  FALAJ_TRY(table::read_table(file, table::Format::kParquet, options,
                              [&](table::Batch batch, const std::vector<std::uint64_t>&) -> Status {
                                const table::StringColumn& split = batch.columns[1].strings();
                                for (std::size_t row = 0; row < batch.rows(); ++row) {
@@ -28,9 +28,9 @@ Result<std::vector<double>> train_values(const std::string& path, const table::F
 
 }  // namespace
 
-Result<Reference> build_reference(const features::Manifest& manifest, const std::string& path,
+Result<Reference> build_reference(const features::Manifest& manifest, const ByteReader& file,
                                   const std::vector<std::string>& features) {
-  const table::Schema schema = FALAJ_TRY(table::read_schema(path, table::Format::kParquet));
+  const table::Schema schema = FALAJ_TRY(table::read_schema(file, table::Format::kParquet));
   Reference reference;
   reference.training_set = manifest.id;
   for (const std::string& feature : features) {
@@ -40,7 +40,7 @@ Result<Reference> build_reference(const features::Manifest& manifest, const std:
                                                      "' has no column '" + feature +
                                                      "', which the model reads");
     }
-    const std::vector<double> values = FALAJ_TRY(train_values(path, schema.fields[*column]));
+    const std::vector<double> values = FALAJ_TRY(train_values(file, schema.fields[*column]));
     if (values.empty()) {
       return Error(ErrorId::kMonitorNoReference,
                    "training set '" + manifest.name + "' has no rows in its train split");

@@ -182,10 +182,9 @@ TEST_F(ClientTest, says_where_nobody_answers) {
 }
 
 TEST_F(ClientTest, streams_a_file_as_the_body) {
-  options_.upload_folder = folder_.path() + "/uploads";
+  options_.make_spool = make_memory_spool;
   Route made = route(Method::kPut, "/file", [](const Request& request) {
-    std::ifstream file(request.body_file, std::ios::binary);
-    const std::string content((std::istreambuf_iterator<char>(file)), {});
+    const std::string content = read_whole(*request.body_file).value();
     return Response::text(std::to_string(hash64(content)));
   });
   made.body_to = BodyTo::kFile;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -37,8 +38,8 @@ struct Request {
   std::string query;  // Raw, without '?'.
   Headers headers;
   std::string body;
-  // When the route asked for it, the body went to this file instead (large uploads).
-  std::string body_file;
+  // When the route asked for it, the body went here instead (large uploads).
+  std::shared_ptr<const ByteReader> body_file;
   std::map<std::string, std::string, std::less<>> params;  // From the route's {placeholders}.
   std::string request_id;   // X-Request-Id, taken over if well-formed, else made.
   std::string traceparent;  // W3C; made if absent.

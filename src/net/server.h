@@ -26,9 +26,8 @@ struct ServerOptions {
   Duration header_timeout = Duration::seconds(10);  // From the first byte: slow clients are cut.
   Duration body_timeout = Duration::minutes(5);
   Duration idle_timeout = Duration::seconds(75);
-  // For BodyTo::kFile; made if missing, and needed if a route asks for it. Files named upload-*
-  // that a killed server left there are removed at start.
-  std::string upload_folder;
+  // Where bodies go for BodyTo::kFile; needed if a route asks for it. Called on pool threads.
+  MakeSpool make_spool;
   // Host names answered besides loopback addresses and the listening host (DNS rebinding).
   // An Origin header must name the same host and port as Host, or the request is refused.
   std::vector<std::string> allowed_hosts;

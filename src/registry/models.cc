@@ -15,7 +15,7 @@ using storage::SqlTransaction;
 
 #define FALAJ_VERSION_COLUMNS                                                              \
   "project, model, version, onnx, native, signature, training_set, feature_service, run, " \
-  "code_version, zone, metrics, proof, created_at"
+  "code_version, zone, metrics, proof, created_at, onnx_sha256, native_sha256"
 constexpr std::string_view kSelectOne =
     "SELECT " FALAJ_VERSION_COLUMNS
     " FROM model_versions WHERE project = ? AND model = ? AND version = ?";
@@ -121,17 +121,19 @@ Result<ModelVersion> version_from_row(const SqlRow& row) {
   version.metrics = FALAJ_TRY(parse_column(row, 11));
   version.proof = FALAJ_TRY(parse_column(row, 12));
   version.created_at = Timestamp{row.integer(13)};
+  version.onnx_sha256 = row.text(14);
+  version.native_sha256 = row.text(15);
   return version;
 }
 
 Status insert_version(SqlTransaction& tx, const ModelVersion& v) {
   FALAJ_TRY(tx.execute(
       "INSERT INTO model_versions (project, model, version, onnx, native, signature, training_set,"
-      " feature_service, run, code_version, zone, metrics, proof, created_at)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      " feature_service, run, code_version, zone, metrics, proof, created_at, onnx_sha256,"
+      " native_sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {v.project, v.model, v.version, v.onnx.str(), v.native.str(), to_json(to_value(v.signature)),
        v.training_set, v.feature_service, v.run.str(), v.code_version, v.zone, to_json(v.metrics),
-       to_json(v.proof), v.created_at.nanos}));
+       to_json(v.proof), v.created_at.nanos, v.onnx_sha256, v.native_sha256}));
   return {};
 }
 
@@ -153,8 +155,8 @@ Result<std::optional<ModelVersion>> already_registered(SqlTransaction& tx, const
   if (v.run.empty()) return std::optional<ModelVersion>{};
   const SqlRows rows = FALAJ_TRY(
       tx.query("SELECT version FROM model_versions WHERE project = ? AND model = ? AND run = ?"
-               " AND onnx = ?",
-               {v.project, v.model, v.run.str(), v.onnx.str()}));
+               " AND onnx_sha256 = ?",
+               {v.project, v.model, v.run.str(), v.onnx_sha256}));
   if (rows.empty()) return std::optional<ModelVersion>{};
   const SqlRows full =
       FALAJ_TRY(tx.query(kSelectOne, {v.project, v.model, rows.front().integer(0)}));
@@ -163,8 +165,8 @@ Result<std::optional<ModelVersion>> already_registered(SqlTransaction& tx, const
 
 Value registration_detail(const ModelVersion& version) {
   Value detail;
-  detail["onnx"] = version.onnx.str();
-  detail["native"] = version.native.str();
+  detail["onnx"] = version.onnx_sha256;
+  detail["native"] = version.native_sha256;
   detail["training_set"] = version.training_set;
   detail["run"] = version.run.str();
   detail["code_version"] = version.code_version;
@@ -188,7 +190,8 @@ const storage::Migration kRegistryMigration{
     " version INTEGER NOT NULL CHECK (version > 0), onnx TEXT NOT NULL, native TEXT NOT NULL,"
     " signature TEXT NOT NULL, training_set TEXT NOT NULL, feature_service TEXT NOT NULL,"
     " run TEXT NOT NULL, code_version TEXT NOT NULL, zone TEXT NOT NULL, metrics TEXT NOT NULL,"
-    " proof TEXT NOT NULL, created_at INTEGER NOT NULL,"
+    " proof TEXT NOT NULL, created_at INTEGER NOT NULL, onnx_sha256 TEXT NOT NULL,"
+    " native_sha256 TEXT NOT NULL,"
     " PRIMARY KEY (project, model, version)) WITHOUT ROWID;"
     "CREATE TABLE model_aliases (project TEXT NOT NULL, model TEXT NOT NULL, alias TEXT NOT NULL,"
     " version INTEGER NOT NULL, updated_at INTEGER NOT NULL,"
@@ -222,6 +225,24 @@ Value to_value(const ModelVersion& version) {
   return value;
 }
 
+storage::Owner owner_of(const ModelVersion& version) {
+  return {ProjectName(version.project), Zone(version.zone), "Model/" + version.model};
+}
+
+Status keep_onnx(storage::BlobStore& blobs, std::string_view bytes, ModelVersion& version) {
+  const storage::StoredBlob stored = FALAJ_TRY(blobs.put(owner_of(version), bytes));
+  version.onnx = stored.id;
+  version.onnx_sha256 = stored.content_sha256;
+  return {};
+}
+
+Status keep_native(storage::BlobStore& blobs, std::string_view bytes, ModelVersion& version) {
+  const storage::StoredBlob stored = FALAJ_TRY(blobs.put(owner_of(version), bytes));
+  version.native = stored.id;
+  version.native_sha256 = stored.content_sha256;
+  return {};
+}
+
 std::vector<storage::KindInfo> kinds() {
   return {{"Model", storage::Scope::kProject,
            "A named model; its versions come from training, its aliases from promotion.",
@@ -235,15 +256,15 @@ Models::Models(storage::SqlStore& sql, storage::BlobStore& blobs, security::Audi
 Result<ModelVersion> Models::add_version(const security::RequestContext& context,
                                          ModelVersion version) {
   FALAJ_TRY(check_name("model", version.model));
+  version.project = context.project.str();
   for (const BlobId* blob : {&version.onnx, &version.native}) {
     if (blob->empty() && blob == &version.native) continue;
-    const auto size = blobs_.size(*blob);
+    const auto size = blobs_.size(owner_of(version), *blob);
     if (size.ok()) continue;
     return Error(ErrorId::kModelCorrupt, "model " + version.model + ": blob '" + blob->str() +
                                              "' is not in the store (" + size.error().message +
                                              "); store the model's files before registering it");
   }
-  version.project = context.project.str();
   version.created_at = clock_.now();
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
     if (auto before = FALAJ_TRY(already_registered(tx, version))) {

@@ -38,7 +38,9 @@ struct ModelVersion {
   std::string model;
   std::int64_t version = 0;  // 1, 2, 3 …
   BlobId onnx;               // What is served.
+  std::string onnx_sha256;   // Of the file's own bytes; `onnx` names how this store keeps them.
   BlobId native;             // The engine's own file (LightGBM text), or empty.
+  std::string native_sha256;
   Signature signature;
   std::string training_set;     // Manifest id.
   std::string feature_service;  // What predict-by-entity reads.
@@ -50,6 +52,12 @@ struct ModelVersion {
   Timestamp created_at{};
 };
 Value to_value(const ModelVersion& version);
+// Whose the model's files are. Needs project, model and zone.
+storage::Owner owner_of(const ModelVersion& version);
+// Keeps a file of the model for its owner and notes it in `version`, which has project, model and
+// zone already.
+Status keep_onnx(storage::BlobStore& blobs, std::string_view bytes, ModelVersion& version);
+Status keep_native(storage::BlobStore& blobs, std::string_view bytes, ModelVersion& version);
 
 extern const storage::Migration kRegistryMigration;
 

@@ -18,24 +18,24 @@ class ModelsTest : public ::testing::Test {
   ModelVersion candidate(const std::string& run, const std::string& bytes = "onnx") {
     ModelVersion version;
     version.model = "fraud";
-    version.onnx = *blobs_->put(bytes);
-    version.native = *blobs_->put("native");
+    version.project = project_.str();
+    version.zone = "ae";
+    EXPECT_TRUE(keep_onnx(*blobs_, bytes, version).ok());
+    EXPECT_TRUE(keep_native(*blobs_, "native", version).ok());
     version.signature.inputs.push_back({"input", "FP32", {-1, 2}});
     version.signature.outputs.push_back({"probabilities", "FP32", {-1, 2}});
     version.signature.features = {"amount", "count"};
     version.training_set = "abc";
     version.feature_service = "fraud_v1";
     version.run = RunId(run);
-    version.zone = "ae";
     version.metrics["auc"] = 0.9;
     version.proof["rows"] = 100'000;
     return version;
   }
 
-  storage::TempFolder folder_;
   FakeClock clock_;
   std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
-  std::unique_ptr<storage::BlobStore> blobs_ = storage::make_fake_blobs(folder_ / "blobs");
+  std::unique_ptr<storage::BlobStore> blobs_ = storage::make_fake_blobs();
   security::Audit audit_{*sql_, clock_};
   Models models_{*sql_, *blobs_, audit_, clock_};
   const ProjectName project_{"payments"};

@@ -339,7 +339,7 @@ Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
     const registry::ModelVersion& version) {
   const std::string what =
       "model '" + version.model + "' version " + std::to_string(version.version);
-  const Result<std::string> bytes = blobs.get(version.onnx);  // Checks the hash.
+  const Result<std::string> bytes = blobs.get(registry::owner_of(version), version.onnx);
   if (!bytes.ok()) {
     return Error(ErrorId::kModelCorrupt, what + ": " + bytes.error().message);
   }

@@ -87,7 +87,8 @@ TEST_F(DeploymentsTest, is_unready_only_when_a_version_that_exists_cannot_be_ser
 
   registry::ModelVersion broken;
   broken.model = "fraud";
-  broken.onnx = world_.blobs->put("this is no model").value();
+  broken.project = world_.context.project.str();
+  EXPECT_TRUE(registry::keep_onnx(*world_.blobs, "this is no model", broken).ok());
   broken.run = RunId("broken");
   ASSERT_EQ(world_.models->add_version(world_.context, broken)->version, 1);
   ASSERT_TRUE(world_.deployments->tick().ok());
@@ -134,7 +135,8 @@ TEST_F(DeploymentsTest, says_whether_a_deployment_is_unknown_or_not_ready) {
 TEST_F(DeploymentsTest, keeps_the_old_version_when_the_new_one_cannot_be_loaded) {
   serve(world_.register_linear(1, 0));
   registry::ModelVersion broken = world_.models->get(world_.context.project, "fraud", 1).value();
-  broken.onnx = world_.blobs->put("this is no model").value();
+  broken.project = world_.context.project.str();
+  EXPECT_TRUE(registry::keep_onnx(*world_.blobs, "this is no model", broken).ok());
   broken.run = RunId("broken");
   const std::int64_t version = world_.models->add_version(world_.context, broken)->version;
   world_.promote(version);
@@ -161,11 +163,16 @@ TEST_F(DeploymentsTest, refuses_a_model_file_that_does_not_match_its_hash) {
                           world_.audit, world_.metrics, world_.clock);
   registry::ModelVersion version;
   version.model = "fraud";
-  version.onnx = files->put(testing::linear_onnx({1, 1}, 0)).value();
+  version.project = world_.context.project.str();
+  ASSERT_TRUE(registry::keep_onnx(*files, testing::linear_onnx({1, 1}, 0), version).ok());
   version.run = RunId("r");
   world_.promote(models.add_version(world_.context, version)->version);
 
-  const std::string path = files->path(version.onnx).value();
+  std::string path;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(world_.folder.path() + "/files")) {
+    if (entry.path().filename() == version.onnx.str()) path = entry.path().string();
+  }
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   // Another model that would load and answer: only its hash tells.
   std::ofstream(path, std::ios::binary) << testing::linear_onnx({1, 2}, 0);
@@ -179,7 +186,8 @@ TEST_F(DeploymentsTest, refuses_a_model_file_that_does_not_match_its_hash) {
 TEST_F(DeploymentsTest, refuses_a_model_trained_on_a_feature_its_service_lacks) {
   registry::ModelVersion version;
   version.model = "fraud";
-  version.onnx = world_.blobs->put(testing::linear_onnx({1, 1}, 0)).value();
+  version.project = world_.context.project.str();
+  EXPECT_TRUE(registry::keep_onnx(*world_.blobs, testing::linear_onnx({1, 1}, 0), version).ok());
   version.signature.features = {"amount", "shoe_size"};
   version.feature_service = "svc";
   version.run = RunId("r");

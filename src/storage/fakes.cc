@@ -1,9 +1,7 @@
 // In-memory stores for the tests of what stands above. They keep the contracts of the ports
 // (tests/contract runs the same suites over them), not their durability.
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include <map>
 #include <memory>
@@ -75,100 +73,73 @@ class FakeKvStore final : public KvStore {
 
 Error blob_not_found(const BlobId& id) { return {Code::kNotFound, "there is no blob " + id.str()}; }
 
-// Contents live in memory; files appear in the folder only for callers that need a path.
+// Ids differ from the hash of the content, and from one write to the next, as those of a sealing
+// store do: nobody above may take one for the other.
 class FakeBlobStore final : public BlobStore {
  public:
-  explicit FakeBlobStore(std::string folder) : folder_(std::move(folder)) {}
-
-  Result<std::unique_ptr<BlobWriter>> create() override {
-    return std::unique_ptr<BlobWriter>(std::make_unique<Writer>(*this));
+  Result<std::unique_ptr<BlobWriter>> create(const Owner& owner) override {
+    return std::unique_ptr<BlobWriter>(std::make_unique<Writer>(*this, owner));
   }
 
-  Result<BlobId> put(std::string_view bytes) override {
-    BlobId id(sha256_hex(bytes));
+  Result<std::unique_ptr<ByteReader>> open(const Owner& owner, const BlobId& id) const override {
+    return std::unique_ptr<ByteReader>(std::make_unique<TextReader>(FALAJ_TRY(find(owner, id))));
+  }
+
+  Result<BlobGrant> grant(const Owner& owner, const BlobId& id) const override {
+    const std::string content = FALAJ_TRY(find(owner, id));
+    Fd file(::memfd_create("fake-blob", MFD_CLOEXEC));
+    if (!file.valid()) return file_error(errno, "create", "a memory file");
+    FALAJ_TRY(write_all(file.get(), content, "a memory file"));
+    return BlobGrant{Descriptor(file.release()), ""};
+  }
+
+  Status remove(const Owner& owner, const BlobId& id) override {
     const MutexLock lock(mutex_);
-    blobs_[id] = std::string(bytes);
-    return id;
-  }
-
-  Result<BlobId> adopt(const std::string& path) override {
-    if (parent_folder(path) != folder_) {
-      return Error(Code::kInvalidArgument,
-                   path + " is not in the staging folder; ask staging_path() for a name");
-    }
-    const std::string content = FALAJ_TRY(read_file(path));
-    if (::unlink(path.c_str()) != 0) return file_error(errno, "remove", path);
-    return put(content);
-  }
-
-  Result<std::string> staging_path() override {
-    FALAJ_TRY(make_folder(folder_, Durability::kNoSync));
-    const MutexLock lock(mutex_);
-    return folder_ + "/staged-" + std::to_string(next_++);
-  }
-
-  Result<std::string> get(const BlobId& id) const override {
-    const MutexLock lock(mutex_);
-    const auto it = blobs_.find(id);
-    if (it == blobs_.end()) return blob_not_found(id);
-    return it->second;
-  }
-
-  Result<std::string> path(const BlobId& id) const override {
-    const std::string content = FALAJ_TRY(get(id));
-    FALAJ_TRY(make_folder(folder_, Durability::kNoSync));
-    const std::string path = folder_ + "/" + id.str();
-    const MutexLock lock(mutex_);
-    FALAJ_TRY(replace_file(path, content, Durability::kNoSync));
-    return path;
-  }
-
-  Result<std::int64_t> size(const BlobId& id) const override {
-    const std::string content = FALAJ_TRY(get(id));
-    return static_cast<std::int64_t>(content.size());
-  }
-
-  Status remove(const BlobId& id) override {
-    const MutexLock lock(mutex_);
-    if (blobs_.erase(id) == 0) return blob_not_found(id);
-    ::unlink((folder_ + "/" + id.str()).c_str());
+    if (blobs_.erase({owner, id}) == 0) return blob_not_found(id);
     return {};
   }
 
-  Result<std::vector<BlobId>> list() const override {
+  Result<std::vector<BlobId>> list(const Owner& owner) const override {
     const MutexLock lock(mutex_);
     std::vector<BlobId> ids;
-    for (const auto& [id, content] : blobs_) ids.push_back(id);
+    for (const auto& [name, content] : blobs_) {
+      if (name.first == owner) ids.push_back(name.second);
+    }
     return ids;
   }
 
  private:
   class Writer final : public BlobWriter {
    public:
-    explicit Writer(FakeBlobStore& store) : store_(store) {}
+    Writer(FakeBlobStore& store, Owner owner) : store_(store), owner_(std::move(owner)) {}
     Status append(std::string_view bytes) override {
       content_ += bytes;
       return {};
     }
-    Result<BlobId> commit() override { return store_.put(content_); }
+    Result<StoredBlob> commit() override { return store_.keep(owner_, content_); }
 
    private:
     FakeBlobStore& store_;
+    const Owner owner_;
     std::string content_;
   };
 
-  static Result<std::string> read_file(const std::string& path) {
-    const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (!file.valid()) {
-      if (errno == ENOENT) return Error(Code::kNotFound, "there is no file " + path);
-      return file_error(errno, "open", path);
-    }
-    return read_all(file.get(), path);
+  StoredBlob keep(const Owner& owner, const std::string& content) {
+    const MutexLock lock(mutex_);
+    const BlobId id(sha256_hex("fake " + std::to_string(next_++) + content));
+    blobs_[{owner, id}] = content;
+    return {id, sha256_hex(content), static_cast<std::int64_t>(content.size())};
   }
 
-  const std::string folder_;
+  Result<std::string> find(const Owner& owner, const BlobId& id) const {
+    const MutexLock lock(mutex_);
+    const auto it = blobs_.find({owner, id});
+    if (it == blobs_.end()) return blob_not_found(id);
+    return it->second;
+  }
+
   mutable Mutex mutex_;
-  std::map<BlobId, std::string> blobs_ FALAJ_GUARDED_BY(mutex_);
+  std::map<std::pair<Owner, BlobId>, std::string> blobs_ FALAJ_GUARDED_BY(mutex_);
   std::int64_t next_ FALAJ_GUARDED_BY(mutex_) = 0;
 };
 
@@ -176,8 +147,6 @@ class FakeBlobStore final : public BlobStore {
 
 std::unique_ptr<KvStore> make_fake_kv() { return std::make_unique<FakeKvStore>(); }
 
-std::unique_ptr<BlobStore> make_fake_blobs(const std::string& folder) {
-  return std::make_unique<FakeBlobStore>(folder);
-}
+std::unique_ptr<BlobStore> make_fake_blobs() { return std::make_unique<FakeBlobStore>(); }
 
 }  // namespace falaj::storage

@@ -24,7 +24,7 @@ Result<std::unique_ptr<BlobStore>> open_files(const std::string& folder,
 // Same contracts, in memory, for tests of what stands above.
 std::unique_ptr<SqlStore> make_fake_sql();  // SQLite in memory: the same SQL, no file.
 std::unique_ptr<KvStore> make_fake_kv();
-std::unique_ptr<BlobStore> make_fake_blobs(const std::string& folder);
+std::unique_ptr<BlobStore> make_fake_blobs();
 
 // Holds the data folder for one process. Written: version and pid. Dropped: released.
 class FolderLock {

@@ -1,7 +1,6 @@
 #include "table/io.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,34 +35,73 @@ class File {
   int fd_;
 };
 
-ByteSource bytes_of(const std::string& path, const File& file) {
-  return [&path, &file](char* to, std::size_t room) -> Result<std::size_t> {
-    while (true) {
-      const ssize_t got = ::read(file.fd(), to, room);
-      if (got >= 0) return static_cast<std::size_t>(got);
-      if (errno != EINTR) return file_error(path, errno);
-    }
+ByteSource bytes_of(const ByteReader& reader) {
+  return [&reader, offset = std::int64_t{0}](char* to,
+                                             std::size_t room) mutable -> Result<std::size_t> {
+    const std::size_t got = FALAJ_TRY(reader.read_at(offset, std::span(to, room)));
+    offset += static_cast<std::int64_t>(got);
+    return got;
   };
 }
 
-// A folder, pipe or device is not a table.
-Status check_regular(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return file_error(path, errno);
-  if (S_ISREG(info.st_mode)) return {};
-  return Error(Code::kInvalidArgument, path + ": not a regular file; name one file");
+// A plain file, written as it comes.
+class FileWriter final : public ByteWriter {
+ public:
+  FileWriter(const File& file, const std::string& path) : file_(file), path_(path) {}
+  Status append(std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t wrote = ::write(file_.fd(), bytes.data(), bytes.size());
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) return file_error(path_, errno);
+      bytes.remove_prefix(static_cast<std::size_t>(wrote));
+    }
+    return {};
+  }
+
+ private:
+  const File& file_;
+  const std::string& path_;
+};
+
+constexpr const char* kUnnamed = "the file";
+
+Status read(const NamedReader& file, Format format, const ReadOptions& options,
+            const OnBatch& on_batch) {
+  if (format == Format::kParquet) return read_parquet(file, options, on_batch);
+  if (format == Format::kArrowIpc) return read_arrow_ipc(file, options, on_batch);
+  const Status status = read_csv(bytes_of(file.bytes), options, on_batch);
+  return status.ok() ? status : Status(status.error().within(file.name));
 }
 
-Status write_bytes(const std::string& path, std::string_view bytes) {
-  const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.fd() < 0) return file_error(path, errno);
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(file.fd(), bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return file_error(path, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+Result<Schema> schema_of(const NamedReader& file, Format format) {
+  if (format == Format::kParquet) return read_parquet_schema(file);
+  if (format == Format::kArrowIpc) return read_arrow_ipc_schema(file);
+  Result<Schema> schema = infer_csv_schema(bytes_of(file.bytes));
+  return schema.ok() ? schema : Result<Schema>(schema.error().within(file.name));
+}
+
+Result<Batch> whole(const NamedReader& file, Format format, const ReadOptions& options) {
+  Batch all;
+  FALAJ_TRY(read(file, format, options,
+                 [&](Batch batch, const std::vector<std::uint64_t>&) -> Status {
+                   all.append(std::move(batch));
+                   return {};
+                 }));
+  if (all.columns.empty()) {
+    // No row came; the columns are still the file's.
+    all = Batch(options.schema.fields.empty() ? FALAJ_TRY(schema_of(file, format))
+                                              : options.schema);
   }
-  return {};
+  return all;
+}
+
+Status write(const NamedWriter& file, Format format, const Batch& batch,
+             const WriteOptions& options) {
+  if (format == Format::kParquet) return write_parquet(file, batch, options);
+  if (format == Format::kArrowIpc) return write_arrow_ipc(file, batch, options);
+  std::string text;
+  append_csv(text, batch);
+  return file.bytes.append(text);
 }
 
 }  // namespace
@@ -92,49 +130,46 @@ std::optional<Format> sniff_format(std::string_view head) {
   return std::nullopt;
 }
 
+Status read_table(const ByteReader& file, Format format, const ReadOptions& options,
+                  const OnBatch& on_batch) {
+  return read({file, kUnnamed}, format, options, on_batch);
+}
+
+Result<Batch> read_all(const ByteReader& file, Format format, const ReadOptions& options) {
+  return whole({file, kUnnamed}, format, options);
+}
+
+Result<Schema> read_schema(const ByteReader& file, Format format) {
+  return schema_of({file, kUnnamed}, format);
+}
+
+Status write_table(ByteWriter& file, Format format, const Batch& batch,
+                   const WriteOptions& options) {
+  return write({file, kUnnamed}, format, batch, options);
+}
+
 Status read_file(const std::string& path, Format format, const ReadOptions& options,
                  const OnBatch& on_batch) {
-  FALAJ_TRY(check_regular(path));
-  if (format == Format::kParquet) return read_parquet(path, options, on_batch);
-  if (format == Format::kArrowIpc) return read_arrow_ipc(path, options, on_batch);
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return file_error(path, errno);
-  const Status status = read_csv(bytes_of(path, file), options, on_batch);
-  return status.ok() ? status : Status(status.error().within(path));
+  const std::unique_ptr<ByteReader> file = FALAJ_TRY(open_local_file(path));
+  return read({*file, path}, format, options, on_batch);
 }
 
 Result<Batch> read_all(const std::string& path, Format format, const ReadOptions& options) {
-  Batch all;
-  FALAJ_TRY(read_file(path, format, options,
-                      [&](Batch batch, const std::vector<std::uint64_t>&) -> Status {
-                        all.append(std::move(batch));
-                        return {};
-                      }));
-  if (all.columns.empty()) {
-    // No row came; the columns are still the file's.
-    all = Batch(options.schema.fields.empty() ? FALAJ_TRY(read_schema(path, format))
-                                              : options.schema);
-  }
-  return all;
+  const std::unique_ptr<ByteReader> file = FALAJ_TRY(open_local_file(path));
+  return whole({*file, path}, format, options);
 }
 
 Result<Schema> read_schema(const std::string& path, Format format) {
-  FALAJ_TRY(check_regular(path));
-  if (format == Format::kParquet) return read_parquet_schema(path);
-  if (format == Format::kArrowIpc) return read_arrow_ipc_schema(path);
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return file_error(path, errno);
-  Result<Schema> schema = infer_csv_schema(bytes_of(path, file));
-  return schema.ok() ? schema : Result<Schema>(schema.error().within(path));
+  const std::unique_ptr<ByteReader> file = FALAJ_TRY(open_local_file(path));
+  return schema_of({*file, path}, format);
 }
 
 Status write_file(const std::string& path, Format format, const Batch& batch,
                   const WriteOptions& options) {
-  if (format == Format::kParquet) return write_parquet(path, batch, options);
-  if (format == Format::kArrowIpc) return write_arrow_ipc(path, batch, options);
-  std::string text;
-  append_csv(text, batch);
-  return write_bytes(path, text);
+  const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.fd() < 0) return file_error(path, errno);
+  FileWriter writer(file, path);
+  return write({writer, path}, format, batch, options);
 }
 
 }  // namespace falaj::table

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "table/batch.h"
 
 namespace falaj::table {
@@ -42,12 +43,12 @@ struct ReadOptions {
 // Calls `on_batch` with batches in file order until it returns an error or the file ends.
 // `rows` of a batch carry their 1-based line in `lines` (same length as the batch).
 using OnBatch = std::function<Status(Batch batch, const std::vector<std::uint64_t>& lines)>;
-Status read_file(const std::string& path, Format format, const ReadOptions& options,
-                 const OnBatch& on_batch);
+Status read_table(const ByteReader& file, Format format, const ReadOptions& options,
+                  const OnBatch& on_batch);
 // The whole file as one batch; convenience for what fits in memory.
-Result<Batch> read_all(const std::string& path, Format format, const ReadOptions& options = {});
+Result<Batch> read_all(const ByteReader& file, Format format, const ReadOptions& options = {});
 // The column names and types of a file, without its rows (CSV: inferred from the first 64 KiB).
-Result<Schema> read_schema(const std::string& path, Format format);
+Result<Schema> read_schema(const ByteReader& file, Format format);
 
 struct WriteOptions {
   std::size_t row_group_rows = 131'072;
@@ -55,8 +56,17 @@ struct WriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// Writes path whole (write → fsync → rename is the caller's, see storage::BlobStore).
 // The same batch and options give the same bytes.
+Status write_table(ByteWriter& file, Format format, const Batch& batch,
+                   const WriteOptions& options = {});
+
+// Files that a person named: command line, demo, tests. A server keeps no table in a plain file.
+// Errors begin with the path.
+Status read_file(const std::string& path, Format format, const ReadOptions& options,
+                 const OnBatch& on_batch);
+Result<Batch> read_all(const std::string& path, Format format, const ReadOptions& options = {});
+Result<Schema> read_schema(const std::string& path, Format format);
+// Writes path whole, not durably.
 Status write_file(const std::string& path, Format format, const Batch& batch,
                   const WriteOptions& options = {});
 

@@ -1,8 +1,5 @@
 #include "training/engine.h"
 
-#include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "base/decode.h"
@@ -20,24 +17,6 @@ namespace {
 
 // Training takes this part of the progress bar, the proof the rest.
 constexpr double kTrainingShare = 0.8;
-
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in) return Error(Code::kNotFound, "cannot read " + path);
-  return text;
-}
-
-Status write_text(const std::string& path, std::string_view text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (!out) {
-    return Error(ErrorId::kDataFolderFull,
-                 "cannot write " + path + "; free space in the data folder");
-  }
-  return {};
-}
 
 // Scales the trainer's own 0–1 into its share.
 Report scaled(const Report& report) {
@@ -94,18 +73,16 @@ EnginePredictor predictor_of(const lightgbm::Booster& booster, const TreeModel& 
           }};
 }
 
-Result<Value> train_lightgbm(const EngineConfig& config, const std::string& folder,
-                             const OnnxRunner& runner, const Report& report) {
+Result<EngineOutput> train_lightgbm(const EngineConfig& config, const ByteReader& file,
+                                    const OnnxRunner& runner, const Report& report) {
   const lightgbm::Params params = FALAJ_TRY(lightgbm::params_from_value(config.params));
   const lightgbm::Library library = FALAJ_TRY(lightgbm::open_library(config.library));
   const TrainingData data =
-      FALAJ_TRY(read_training_data(config.data, config.features, config.label));
+      FALAJ_TRY(read_training_data(file, config.features, config.label));
   const lightgbm::Trained trained = FALAJ_TRY(
       lightgbm::train(library, {data, config.features, params, config.threads, scaled(report)}));
   const TreeModel model = FALAJ_TRY(lightgbm::read_model_text(trained.model_text));
-  const std::string onnx_path = folder + "/model.onnx";
-  FALAJ_TRY(write_text(folder + "/model.txt", trained.model_text));
-  FALAJ_TRY(write_text(onnx_path, onnx::write_trees(to_onnx_trees(model), metadata_of(config))));
+  const std::string graph = onnx::write_trees(to_onnx_trees(model), metadata_of(config));
 
   const auto progress = [&](double share) {
     Value line;
@@ -117,10 +94,9 @@ Result<Value> train_lightgbm(const EngineConfig& config, const std::string& fold
   booster.set_threads(config.threads);
   const Rows& real = data.valid.count() > 0 ? data.valid : data.train;
   const Proof proof = FALAJ_TRY(
-      prove_equal({model, onnx_path, predictor_of(booster, model), runner, real.values,
+      prove_equal({model, graph, predictor_of(booster, model), runner, real.values,
                    config.verify_rows, static_cast<std::uint64_t>(params.seed), progress}));
   if (proof.mismatches > 0) {
-    std::remove(onnx_path.c_str());
     return Error(ErrorId::kOnnxMismatch, "the ONNX graph differs from LightGBM on " +
                                              std::to_string(proof.mismatches) + " of " +
                                              std::to_string(proof.rows) + " rows (" +
@@ -134,21 +110,13 @@ Result<Value> train_lightgbm(const EngineConfig& config, const std::string& fold
   result["metrics"] = trained.metrics;
   result["proof"] = to_value(proof);
   result["signature"] = signature_of(model, config.features);
-  return result;
-}
-
-Status run(const std::string& folder, const OnnxRunner& onnx, const Report& report) {
-  const Value value = FALAJ_TRY(parse_json(FALAJ_TRY(read_text(folder + "/train.json"))));
-  const EngineConfig config = FALAJ_TRY(engine_config_from_value(value));
-  const Value result = FALAJ_TRY(train_lightgbm(config, folder, onnx, report));
-  return write_text(folder + "/result.json", to_pretty_json(result));
+  return EngineOutput{std::move(result), trained.model_text, graph};
 }
 
 }  // namespace
 
 Value to_value(const EngineConfig& config) {
   Value value;
-  value["data"] = config.data;
   value["features"] = Value::array();
   for (const std::string& name : config.features) value["features"].push(name);
   value["label"] = config.label;
@@ -162,9 +130,8 @@ Value to_value(const EngineConfig& config) {
 }
 
 Result<EngineConfig> engine_config_from_value(const Value& value) {
-  Fields fields(value, "train.json");
+  Fields fields(value, "training order");
   EngineConfig config;
-  config.data = FALAJ_TRY(fields.required_text("data"));
   config.features = FALAJ_TRY(fields.texts("features"));
   config.label = FALAJ_TRY(fields.required_text("label"));
   config.engine = FALAJ_TRY(fields.choice("engine", {"lightgbm"}));
@@ -176,20 +143,14 @@ Result<EngineConfig> engine_config_from_value(const Value& value) {
   config.training_set = FALAJ_TRY(fields.text("training_set"));
   FALAJ_TRY(fields.finish());
   if (config.features.empty()) {
-    return Error(ErrorId::kMissingField, "train.json: features is empty; a model needs one");
+    return Error(ErrorId::kMissingField, "training order: features is empty; a model needs one");
   }
   return config;
 }
 
-Status run_engine(const std::string& folder, const OnnxRunner& onnx, const Report& report) {
-  const Status status = run(folder, onnx, report);
-  if (status.ok()) return status;
-  // The parent gets the code and the message from here; the log is for people.
-  Value error;
-  error["code"] = to_string(status.error().id);
-  error["message"] = status.error().message;
-  FALAJ_TRY(write_text(folder + "/error.json", to_json(error)));
-  return status;
+Result<EngineOutput> run_engine(const EngineConfig& config, const ByteReader& data,
+                                const OnnxRunner& onnx, const Report& report) {
+  return train_lightgbm(config, data, onnx, report);
 }
 
 }  // namespace falaj::training

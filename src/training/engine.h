@@ -1,29 +1,30 @@
 // training/engine.h — what runs inside the training process: data in, model and proof out.
 //
-// The process gets a folder with `train.json` (EngineConfig) and writes into it: model.txt (the
-// engine's own), model.onnx, result.json {metrics, proof, signature}; or, when it fails, error.json
-// {code: "FJ-4006", message}. It reports one JSON object a line on descriptor 3: {"progress": 0.4},
-// {"metric": "auc", "step": 40, "value": 0.91}.
+// Nothing of it ever lies in a file: the process gets and gives everything through descriptors
+// (training/engine_process.h). It reports one JSON object a line on descriptor 3:
+// {"progress": 0.4}, {"metric": "auc", "step": 40, "value": 0.91}.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/value.h"
 
 namespace falaj::training {
 
-// Runs an ONNX file on a float matrix (rows × columns, row-major); returns the probability (or the
-// regression value) per row. A port: `app` passes ONNX Runtime, which this module does not know.
+// Runs an ONNX model on a float matrix (rows × columns, row-major); returns the probability (or the
+// regression value) per row. Called many times with one model. A port: `app` passes ONNX Runtime,
+// which this module does not know.
 using OnnxRunner = std::function<Result<std::vector<float>>(
-    const std::string& onnx_path, std::span<const float> matrix, std::size_t columns)>;
+    std::string_view onnx, std::span<const float> matrix, std::size_t columns)>;
 using Report = std::function<void(const Value&)>;
 
 struct EngineConfig {
-  std::string data;  // Parquet of a frozen training set.
   std::vector<std::string> features;
   std::string label;
   std::string engine;  // "lightgbm"
@@ -36,10 +37,17 @@ struct EngineConfig {
 Value to_value(const EngineConfig& config);
 Result<EngineConfig> engine_config_from_value(const Value& value);
 
-// Trains in `folder` as described above. Deterministic: the same config gives the same bytes.
-// FJ-4006 when the ONNX graph and the engine disagree on any replayed row: model.onnx is then
-// removed and there is no result.json. FJ-4007 when the engine's library cannot be opened.
-Status run_engine(const std::string& folder, const OnnxRunner& onnx, const Report& report);
+struct EngineOutput {
+  Value result;  // {objective, rounds, rows_train, rows_valid, metrics, proof, signature}
+  std::string model_text;  // The engine's own form.
+  std::string model_onnx;
+};
+
+// Trains on `data`, the Parquet of a frozen training set. Deterministic: the same config and data
+// give the same bytes. FJ-4006 when the ONNX graph and the engine disagree on any replayed row.
+// FJ-4007 when the engine's library cannot be opened.
+Result<EngineOutput> run_engine(const EngineConfig& config, const ByteReader& data,
+                                const OnnxRunner& onnx, const Report& report);
 
 // Area under the ROC curve with ties counted half; 0.5 when one class is missing.
 double auc(std::span<const float> scores, std::span<const std::uint8_t> labels);

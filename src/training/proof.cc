@@ -27,13 +27,6 @@ double tolerance_of(const TreeModel& model) {
   return kScore * length * std::max(1.0, magnitude);
 }
 
-Result<std::string> read_bytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in) return Error(Code::kInternal, "cannot read back " + path);
-  return bytes;
-}
-
 class Comparison {
  public:
   Comparison(const ProofRequest& request, const onnx::Walker& walker)
@@ -46,7 +39,7 @@ class Comparison {
     const std::size_t rows = matrix.size() / columns;
     const auto leaves = FALAJ_TRY(request_.engine.leaves(matrix));
     const auto scores = FALAJ_TRY(request_.engine.scores(matrix));
-    const auto answers = FALAJ_TRY(request_.onnx(request_.onnx_path, matrix, columns));
+    const auto answers = FALAJ_TRY(request_.onnx(request_.graph, matrix, columns));
     if (leaves.size() != rows * walker_.trees() || scores.size() != rows ||
         answers.size() != rows) {
       return Error(ErrorId::kOnnxMismatch,
@@ -121,8 +114,7 @@ Value to_value(const Proof& proof) {
 }
 
 Result<Proof> prove_equal(const ProofRequest& request) {
-  const std::string bytes = FALAJ_TRY(read_bytes(request.onnx_path));
-  const onnx::Trees trees = FALAJ_TRY(onnx::read_trees(bytes));
+  const onnx::Trees trees = FALAJ_TRY(onnx::read_trees(request.graph));
   const onnx::Walker walker = FALAJ_TRY(onnx::Walker::build(trees));
   if (walker.trees() != request.model.trees.size() || trees.features != request.model.features) {
     return Error(ErrorId::kOnnxMismatch, "the exported graph has " +

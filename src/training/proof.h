@@ -10,6 +10,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/value.h"
@@ -27,7 +28,7 @@ struct EnginePredictor {
 
 struct ProofRequest {
   const TreeModel& model;
-  std::string onnx_path;
+  std::string_view graph;  // The exported ONNX bytes.
   EnginePredictor engine;
   const OnnxRunner& onnx;
   std::span<const float> real_rows;  // Row-major; at least one row.

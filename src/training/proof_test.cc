@@ -34,8 +34,7 @@ class ProofTest : public ::testing::Test {
 
   Result<Proof> prove(const onnx::Trees& trees,
                       const OnnxRunner& runner = testing::walking_runner()) {
-    const std::string path = folder_.path() + "/model.onnx";
-    testing::write_bytes(path, onnx::write_trees(trees, {}));
+    const std::string graph = onnx::write_trees(trees, {});
     auto booster = FALAJ_TRY(lightgbm::Booster::load(testing::library(), text_));
     const EnginePredictor engine{
         [&](std::span<const float> rows) {
@@ -44,10 +43,9 @@ class ProofTest : public ::testing::Test {
         [&](std::span<const float> rows) {
           return booster.leaves({rows, model_.features}, model_.trees.size());
         }};
-    return prove_equal({model_, path, engine, runner, data_.valid.values, 20'000, 1, {}});
+    return prove_equal({model_, graph, engine, runner, data_.valid.values, 20'000, 1, {}});
   }
 
-  testing::TempFolder folder_;
   TrainingData data_;
   std::string text_;
   TreeModel model_;
@@ -122,18 +120,18 @@ TEST_F(ProofTest, a_runtime_that_computes_something_else_is_caught) {
   train(LabelKind::kClasses, 14, 10);
   const OnnxRunner exact = testing::walking_runner();
   const auto off = prove(to_onnx_trees(model_),
-                         [&](const std::string& path, std::span<const float> rows,
+                         [&](std::string_view graph, std::span<const float> rows,
                              std::size_t columns) -> Result<std::vector<float>> {
-                           auto scores = FALAJ_TRY(exact(path, rows, columns));
+                           auto scores = FALAJ_TRY(exact(graph, rows, columns));
                            scores.front() += 1e-3f;
                            return scores;
                          });
   ASSERT_TRUE(off.ok());
   EXPECT_GT(off->mismatches, 0);
   const auto nan = prove(to_onnx_trees(model_),
-                         [&](const std::string& path, std::span<const float> rows,
+                         [&](std::string_view graph, std::span<const float> rows,
                              std::size_t columns) -> Result<std::vector<float>> {
-                           auto scores = FALAJ_TRY(exact(path, rows, columns));
+                           auto scores = FALAJ_TRY(exact(graph, rows, columns));
                            scores.back() = std::nanf("");
                            return scores;
                          });

@@ -1,7 +1,6 @@
 #include "training/train_jobs.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -12,13 +11,12 @@
 #include "base/mutex.h"
 #include "jobs/exit_error.h"
 #include "training/engine.h"
-#include "training/internal/result_files.h"
+#include "training/engine_process.h"
 
 namespace falaj::training {
 namespace {
 
 constexpr const char* kJobType = "train";
-constexpr std::int64_t kModelBytesMax = std::int64_t{1} << 30;
 // Reports come many times a second, a durable write costs an fsync: they are gathered.
 constexpr std::int64_t kFlushNanos = 250'000'000;
 constexpr std::size_t kPointsMax = 2'000;
@@ -106,6 +104,8 @@ struct TrainJobs::Impl {
     std::int64_t flushed_at = 0;
   };
   Mutex mutex;
+  // Of processes under way: what they may still give back.
+  std::map<JobId, EngineFiles> files FALAJ_GUARDED_BY(mutex);
   std::map<RunId, Pending> pending FALAJ_GUARDED_BY(mutex);
 
   Result<TrainJob> declaration(const std::string& project, const std::string& name) {
@@ -118,26 +118,24 @@ struct TrainJobs::Impl {
     return *std::move(job);
   }
 
-  Result<exec::ChildSpec> command(const Order& order, const std::string& project,
+  Result<exec::ChildSpec> command(const jobs::Job& job, const Order& order,
                                   const std::string& work_dir);
+  std::optional<EngineFiles> take_files(const JobId& job);
   // Writes what was gathered. A run that has ended meanwhile takes no more: that is no fault.
   void flush(const RunId& run);
   void write(const RunId& run, const Pending& reports);
   Result<Value> register_model(const Order& order, const features::Manifest& manifest,
-                               const EngineResult& result, const std::string& work_dir);
-  Result<Value> collect(const Order& order, const std::string& project,
-                        const std::string& work_dir);
+                               const EngineFiles::Outcome& outcome);
+  Result<Value> collect(const Order& order, const std::string& project, const EngineFiles& left);
   void end_run(const Order& order, const std::string& project, tracking::RunStatus status,
                const std::string& error, const Value& outputs);
   void end_like(const jobs::Job& job, const Order& order);
 };
 
-Result<exec::ChildSpec> TrainJobs::Impl::command(const Order& order, const std::string& project,
+Result<exec::ChildSpec> TrainJobs::Impl::command(const jobs::Job& job, const Order& order,
                                                  const std::string& work_dir) {
-  const auto manifest = FALAJ_TRY(sets.by_id(ProjectName(project), order.manifest));
+  const auto manifest = FALAJ_TRY(sets.by_id(ProjectName(job.spec.project), order.manifest));
   EngineConfig config;
-  // The child has another working folder: nothing it is given may be relative.
-  config.data = std::filesystem::absolute(FALAJ_TRY(blobs.path(manifest.data))).string();
   config.features = manifest.features;
   config.label = manifest.label;
   config.engine = order.job.engine;
@@ -146,15 +144,11 @@ Result<exec::ChildSpec> TrainJobs::Impl::command(const Order& order, const std::
   config.verify_rows = order.job.verify_rows;
   config.library = FALAJ_TRY(find_library(options.library_folders));
   config.training_set = manifest.id;
-  std::ofstream file(work_dir + "/train.json", std::ios::binary);
-  file << to_json(to_value(config));
-  file.close();
-  if (!file) {
-    return Error(ErrorId::kDataFolderFull,
-                 "cannot write " + work_dir + "/train.json; free space in the data folder");
-  }
+  storage::BlobGrant grant = FALAJ_TRY(blobs.grant(features::owner_of(manifest), manifest.data));
+  EngineFiles left = FALAJ_TRY(EngineFiles::create(config, std::move(grant)));
   exec::ChildSpec spec;
-  spec.argv = {options.program, "engine", "train", work_dir};
+  spec.argv = {options.program, "engine", "train"};
+  spec.inherited = left.inherited();
   // A spinning OpenMP thread starves the others on shared cores.
   spec.env = {{"GOMP_SPINCOUNT", "0"},
               {"OMP_NUM_THREADS", std::to_string(order.job.threads)},
@@ -169,13 +163,20 @@ Result<exec::ChildSpec> TrainJobs::Impl::command(const Order& order, const std::
   spec.work_dir = work_dir;
   spec.sandbox.enabled = true;
   spec.sandbox.read_only = options.library_folders;
-  spec.sandbox.read_only.push_back(config.data);
-  spec.sandbox.read_write = {work_dir};
   if (options.sandbox == SandboxPolicy::kRequired) {
     spec.sandbox.required = {"no_new_privs", "landlock", "seccomp"};
   }
   spec.limits = limits_of(order.job, options);
+  const MutexLock lock(mutex);
+  files.insert_or_assign(job.id, std::move(left));
   return spec;
+}
+
+std::optional<EngineFiles> TrainJobs::Impl::take_files(const JobId& job) {
+  const MutexLock lock(mutex);
+  auto node = files.extract(job);
+  if (node.empty()) return std::nullopt;
+  return std::move(node.mapped());
 }
 
 void TrainJobs::Impl::write(const RunId& run, const Pending& reports) {
@@ -209,22 +210,20 @@ void TrainJobs::Impl::end_run(const Order& order, const std::string& project,
 
 Result<Value> TrainJobs::Impl::register_model(const Order& order,
                                               const features::Manifest& manifest,
-                                              const EngineResult& result,
-                                              const std::string& work_dir) {
+                                              const EngineFiles::Outcome& outcome) {
   registry::ModelVersion version;
+  version.project = manifest.project;
   version.model = order.job.model;
-  version.onnx =
-      FALAJ_TRY(blobs.put(FALAJ_TRY(read_left_file(work_dir + "/model.onnx", kModelBytesMax))));
-  version.native =
-      FALAJ_TRY(blobs.put(FALAJ_TRY(read_left_file(work_dir + "/model.txt", kModelBytesMax))));
-  version.signature = result.signature;
+  version.zone = manifest.zone;
+  FALAJ_TRY(registry::keep_onnx(blobs, outcome.model_onnx, version));
+  FALAJ_TRY(registry::keep_native(blobs, outcome.model_text, version));
+  version.signature = outcome.signature;
   version.training_set = manifest.id;
   version.feature_service = manifest.service;
   version.run = order.run;
   version.code_version = options.code_version;
-  version.zone = manifest.zone;
-  version.metrics = result.metrics;
-  version.proof = result.proof;
+  version.metrics = outcome.metrics;
+  version.proof = outcome.proof;
   const auto made = FALAJ_TRY(
       models.add_version(service_context(manifest.project, manifest.zone), std::move(version)));
   Value model;
@@ -235,15 +234,15 @@ Result<Value> TrainJobs::Impl::register_model(const Order& order,
 
 // The child ended well: its result becomes the run's, and a model version if one is wanted.
 Result<Value> TrainJobs::Impl::collect(const Order& order, const std::string& project,
-                                       const std::string& work_dir) {
+                                       const EngineFiles& left) {
   const auto manifest = FALAJ_TRY(sets.by_id(ProjectName(project), order.manifest));
-  const EngineResult result =
-      FALAJ_TRY(read_result(work_dir, manifest.features, order.job.verify_rows));
+  const EngineFiles::Outcome result =
+      FALAJ_TRY(left.outcome(manifest.features, order.job.verify_rows));
   Value outputs;
   outputs["rounds"] = result.rounds;
   outputs["proof"] = result.proof;
   if (!order.job.model.empty()) {
-    outputs["model"] = FALAJ_TRY(register_model(order, manifest, result, work_dir));
+    outputs["model"] = FALAJ_TRY(register_model(order, manifest, result));
   }
   const Status shown = runs.set_metrics(order.run, result.metrics);
   if (!shown.ok() && shown.error().code != Code::kConflict) return shown.error();
@@ -256,7 +255,7 @@ Result<Value> TrainJobs::Impl::collect(const Order& order, const std::string& pr
 TrainJobs::TrainJobs(TrainOptions options, storage::SqlStore& sql, storage::BlobStore& blobs,
                      features::TrainingSets& sets, tracking::Runs& runs, registry::Models& models,
                      jobs::Queue& queue)
-    : impl_(new Impl{std::move(options), sql, blobs, sets, runs, models, queue, {}, {}}) {}
+    : impl_(new Impl{std::move(options), sql, blobs, sets, runs, models, queue, {}, {}, {}}) {}
 
 TrainJobs::~TrainJobs() = default;
 
@@ -328,7 +327,7 @@ Status TrainJobs::recover() {
 
 Result<exec::ChildSpec> TrainJobs::prepare(const jobs::Job& job, const std::string& work_dir) {
   const Order order = from_payload(job.spec.payload);
-  auto spec = FALAJ_TRY(impl_->command(order, job.spec.project, work_dir));
+  auto spec = FALAJ_TRY(impl_->command(job, order, work_dir));
   const Status started = impl_->runs.start(order.run);
   // It had ended when the server died and the job came back: the same bytes come out again.
   if (!started.ok() && started.error().code != Code::kConflict) return started.error();
@@ -336,6 +335,7 @@ Result<exec::ChildSpec> TrainJobs::prepare(const jobs::Job& job, const std::stri
 }
 
 void TrainJobs::abandoned(const jobs::Job& job, const Error& error) {
+  impl_->take_files(job.id);
   const Order order = from_payload(job.spec.payload);
   impl_->flush(order.run);
   impl_->end_run(order, job.spec.project, tracking::RunStatus::kFailed, describe(error), {});
@@ -362,7 +362,8 @@ void TrainJobs::on_report(const jobs::Job& job, const Value& report) {
 }
 
 jobs::Handler::Outcome TrainJobs::finish(const jobs::Job& job, const exec::ChildExit& exit,
-                                         const std::string& work_dir) {
+                                         const std::string&) {
+  const std::optional<EngineFiles> left = impl_->take_files(job.id);
   const Order order = from_payload(job.spec.payload);
   const std::string& project = job.spec.project;
   impl_->flush(order.run);
@@ -370,12 +371,13 @@ jobs::Handler::Outcome TrainJobs::finish(const jobs::Job& job, const exec::Child
     impl_->end_run(order, project, tracking::RunStatus::kStopped, "cancelled", {});
     return {Error(Code::kCancelled, "cancelled"), false};
   }
-  const Status ended =
-      jobs::check_exit(exit, limits_of(order.job, impl_->options), jobs::log_path(work_dir));
-  Result<Value> result = ended.ok() ? impl_->collect(order, project, work_dir)
-                         : ended.error().id == ErrorId::kJobFailed
-                             ? read_error(work_dir, ended.error())
-                             : ended.error();
+  Status ended = jobs::check_exit(exit, limits_of(order.job, impl_->options));
+  if (ended.ok() && !left) ended = Error(Code::kInternal, "the job's files are gone");
+  if (!ended.ok() && left && ended.error().id == ErrorId::kJobFailed) {
+    ended = left->error(ended.error());
+  }
+  Result<Value> result =
+      ended.ok() ? impl_->collect(order, project, *left) : Result<Value>(ended.error());
   if (result.ok()) return {std::move(result), false};
   // Killed from outside is the one failure that another attempt may not meet.
   const bool retry = result.error().id == ErrorId::kJobKilled;

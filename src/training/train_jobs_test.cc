@@ -123,7 +123,8 @@ class TrainJobsTest : public ::testing::Test {
     queue_->handle("train", *trainer_);
   }
 
-  // A program that does `body` instead of training; $3 is its folder.
+  // A program that does `body` instead of training. It leaves the result on descriptor 8, the model
+  // on 6 and 7.
   std::string script(const std::string& body) {
     const std::string path = folder_ / "program.sh";
     std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
@@ -176,7 +177,7 @@ TEST_F(TrainJobsTest, trains_proves_and_registers) {
   EXPECT_EQ(version->signature.features, manifest_.features);
   EXPECT_GE(version->proof.integer("rows"), 100'000);
   EXPECT_EQ(version->proof.integer("mismatches", -1), 0);
-  EXPECT_NE(world_.blobs->get(version->onnx)->find("TreeEnsembleClassifier"), std::string::npos);
+  EXPECT_NE(world_.blobs->get(registry::owner_of(*version), version->onnx)->find("TreeEnsembleClassifier"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder_ / ("jobs/" + job.id.str() + "-1")));
   EXPECT_TRUE(world_.audit.verify().ok());
 }
@@ -189,8 +190,8 @@ TEST_F(TrainJobsTest, training_again_gives_the_same_bytes) {
   ASSERT_EQ(ended(second).status, jobs::JobStatus::kSucceeded);
   const auto versions = models_.versions(ProjectName("pay"), "fraud");
   ASSERT_EQ(versions->size(), 2u);
-  EXPECT_EQ((*versions)[0].onnx, (*versions)[1].onnx);
-  EXPECT_EQ((*versions)[0].native, (*versions)[1].native);
+  EXPECT_EQ((*versions)[0].onnx_sha256, (*versions)[1].onnx_sha256);
+  EXPECT_EQ((*versions)[0].native_sha256, (*versions)[1].native_sha256);
 }
 
 TEST_F(TrainJobsTest, a_job_that_comes_back_after_a_crash_registers_once) {
@@ -243,8 +244,8 @@ TEST_F(TrainJobsTest, nothing_unproven_is_registered) {
   const std::string signature =
       R"("signature":{"inputs":[],"outputs":[],"features":["amount","visits"]})";
   const auto leave = [&](const std::string& proof) {
-    return "echo x > $3/model.onnx; echo x > $3/model.txt; echo '{\"metrics\":{},\"proof\":" +
-           proof + "," + signature + "}' > $3/result.json";
+    return "echo x >&7; echo x >&6; echo '{\"metrics\":{},\"proof\":" + proof + "," + signature +
+           "}' >&8";
   };
   for (const char* proof : {R"({"rows":100000,"mismatches":1})", R"({"rows":99999,"mismatches":0})",
                             R"({})", R"({"rows":100000})"}) {
@@ -261,17 +262,21 @@ TEST_F(TrainJobsTest, nothing_unproven_is_registered) {
 
 TEST_F(TrainJobsTest, an_engine_error_keeps_its_code) {
   const jobs::Job job = run_script(
-      R"(echo '{"code":"FJ-4006","message":"differs on 3 rows"}' > $3/error.json; exit 1)");
+      R"(echo '{"code":"FJ-4006","message":"differs on 3 rows"}' >&8; exit 1)");
   EXPECT_NE(job.error.find("FJ-4006: differs on 3 rows"), std::string::npos) << job.error;
   EXPECT_EQ(job.attempts, 1);
 }
 
-TEST_F(TrainJobsTest, files_that_are_links_or_missing_are_refused) {
-  EXPECT_NE(run_script("ln -s /etc/passwd $3/result.json").error.find("FJ-4001"),
-            std::string::npos);
-  EXPECT_NE(run_script("exit 0").error.find("result.json"), std::string::npos);
-  EXPECT_NE(run_script("echo '{' > $3/result.json").error.find("FJ-4001"), std::string::npos);
+TEST_F(TrainJobsTest, results_that_are_missing_or_malformed_are_refused) {
+  EXPECT_NE(run_script("exit 0").error.find("no usable result"), std::string::npos);
+  EXPECT_NE(run_script("echo '{' >&8").error.find("FJ-4001"), std::string::npos);
   EXPECT_TRUE(models_.models(ProjectName("pay"))->empty());
+}
+
+TEST_F(TrainJobsTest, the_process_can_make_no_file) {
+  const jobs::Job job = run_script("echo x > file || echo refused; ls -A; exit 7");
+  EXPECT_NE(job.error.find("refused"), std::string::npos) << job.error;
+  EXPECT_EQ(job.error.find("\nfile"), std::string::npos) << job.error;
 }
 
 TEST_F(TrainJobsTest, a_cancelled_job_stops_its_run) {

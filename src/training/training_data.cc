@@ -32,9 +32,9 @@ struct Columns {
   bool has_split = false;
 };
 
-Result<Columns> choose_columns(const std::string& path, const std::vector<std::string>& features,
+Result<Columns> choose_columns(const ByteReader& file, const std::vector<std::string>& features,
                                const std::string& label) {
-  const table::Schema found = FALAJ_TRY(table::read_schema(path, table::Format::kParquet));
+  const table::Schema found = FALAJ_TRY(table::read_schema(file, table::Format::kParquet));
   Columns columns;
   for (const std::string& name : features) {
     columns.schema.fields.push_back(FALAJ_TRY(numeric_field(found, name, "feature")));
@@ -104,15 +104,15 @@ class Collector {
 
 }  // namespace
 
-Result<TrainingData> read_training_data(const std::string& path,
+Result<TrainingData> read_training_data(const ByteReader& file,
                                         const std::vector<std::string>& features,
                                         const std::string& label) {
-  const Columns columns = FALAJ_TRY(choose_columns(path, features, label));
+  const Columns columns = FALAJ_TRY(choose_columns(file, features, label));
   Collector collector(columns, features.size());
   table::ReadOptions options;
   options.schema = columns.schema;
-  FALAJ_TRY(table::read_file(
-      path, table::Format::kParquet, options,
+  FALAJ_TRY(table::read_table(
+      file, table::Format::kParquet, options,
       [&](table::Batch batch, const std::vector<std::uint64_t>&) { return collector.add(batch); }));
   return collector.take();
 }

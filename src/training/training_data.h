@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/result.h"
 
 namespace falaj::training {
@@ -25,10 +26,10 @@ struct TrainingData {
   bool label_is_binary = false;
 };
 
-// Reads the features and the label of `path` (Parquet); rows whose "split" column says "valid" go
+// Reads the features and the label of `file` (Parquet); rows whose "split" column says "valid" go
 // there, all others to train. FJ-3002 names a missing or textual column, FJ-3006 a null or
 // non-finite label, or a set without training rows. Memory: 4 bytes a cell, and one batch.
-Result<TrainingData> read_training_data(const std::string& path,
+Result<TrainingData> read_training_data(const ByteReader& file,
                                         const std::vector<std::string>& features,
                                         const std::string& label);
 

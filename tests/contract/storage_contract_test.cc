@@ -320,91 +320,111 @@ INSTANTIATE_TEST_SUITE_P(
 
 class BlobContract : public PortTest<BlobStore> {};
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+const Owner kPay{ProjectName("pay"), Zone("ae"), "Model/fraud"};
+const std::vector<Owner> kOthers{{ProjectName("other"), Zone("ae"), "Model/fraud"},
+                                 {ProjectName("pay"), Zone("eu"), "Model/fraud"},
+                                 {ProjectName("pay"), Zone("ae"), "Model/frau"},
+                                 {ProjectName("paya"), Zone("e"), "Model/fraud"}};
+
+// What a grant gives to another process, read as the files adapter's bytes lie.
+std::string bytes_of(BlobGrant grant) {
+  return read_whole(*open_descriptor(std::move(grant.file)).value()).value();
 }
 
-TEST_P(BlobContract, names_content_by_its_hash_and_keeps_it_once) {
+TEST_P(BlobContract, keeps_content_and_says_its_hash) {
   const std::string bytes = "\0\xff binary"s;
-  const BlobId id = store_->put(bytes).value();
-  EXPECT_EQ(id.str(), sha256_hex(bytes));
-  EXPECT_EQ(store_->put(bytes).value(), id);
-  EXPECT_EQ(store_->get(id).value(), bytes);
-  EXPECT_EQ(store_->size(id).value(), 9);
-  EXPECT_EQ(store_->list().value(), std::vector<BlobId>{id});
+  const StoredBlob blob = store_->put(kPay, bytes).value();
+  EXPECT_EQ(blob.content_sha256, sha256_hex(bytes));
+  EXPECT_EQ(blob.bytes, 9);
+  EXPECT_EQ(blob.id.str().size(), 64u);
+  EXPECT_EQ(store_->get(kPay, blob.id).value(), bytes);
+  EXPECT_EQ(store_->size(kPay, blob.id).value(), 9);
+  EXPECT_EQ(store_->list(kPay).value(), std::vector<BlobId>{blob.id});
 }
 
 TEST_P(BlobContract, an_empty_blob_is_a_blob) {
-  const BlobId id = store_->put("").value();
-  EXPECT_EQ(store_->get(id).value(), "");
-  EXPECT_EQ(store_->size(id).value(), 0);
+  const BlobId id = store_->put(kPay, "")->id;
+  EXPECT_EQ(store_->get(kPay, id).value(), "");
+  EXPECT_EQ(store_->size(kPay, id).value(), 0);
 }
 
-TEST_P(BlobContract, writes_in_pieces) {
-  auto writer = store_->create().value();
+TEST_P(BlobContract, writes_in_pieces_and_reads_any_part) {
+  auto writer = store_->create(kPay).value();
   std::string whole;
-  for (int i = 0; i < 100; ++i) {
-    const std::string piece(static_cast<std::size_t>(i) * 100, static_cast<char>('a' + i % 26));
+  for (int i = 0; i < 600; ++i) {
+    const std::string piece(static_cast<std::size_t>(i) * 3, static_cast<char>('a' + i % 26));
     whole += piece;
     ASSERT_TRUE(writer->append(piece).ok());
   }
-  const BlobId id = writer->commit().value();
-  EXPECT_EQ(id.str(), sha256_hex(whole));
-  EXPECT_EQ(store_->get(id).value(), whole);
+  const StoredBlob blob = writer->commit().value();
+  EXPECT_EQ(blob.content_sha256, sha256_hex(whole));
+  EXPECT_EQ(store_->get(kPay, blob.id).value(), whole);
+  const auto reader = store_->open(kPay, blob.id).value();
+  ASSERT_EQ(reader->size(), static_cast<std::int64_t>(whole.size()));
+  for (const std::size_t offset : {0u, 1u, 65'535u, 65'536u, 131'000u, 539'000u}) {
+    for (const std::size_t length : {1u, 100u, 70'000u, 200'000u}) {
+      std::string out(length, '?');
+      const std::size_t got = reader->read_at(static_cast<std::int64_t>(offset), out).value();
+      EXPECT_EQ(got, std::min(length, whole.size() - offset));
+      EXPECT_EQ(out.substr(0, got), whole.substr(offset, length)) << offset << " " << length;
+    }
+  }
+  std::string out(10, '?');
+  EXPECT_EQ(reader->read_at(reader->size(), out).value(), 0u);
+  EXPECT_EQ(reader->read_at(-1, out).error().code, Code::kInvalidArgument);
 }
 
 TEST_P(BlobContract, nothing_appears_before_commit) {
   {
-    auto writer = store_->create().value();
+    auto writer = store_->create(kPay).value();
     ASSERT_TRUE(writer->append("half").ok());
-    EXPECT_TRUE(store_->list()->empty());
+    EXPECT_TRUE(store_->list(kPay)->empty());
   }
-  EXPECT_TRUE(store_->list()->empty());
-  EXPECT_EQ(store_->get(BlobId(sha256_hex("half"))).error().code, Code::kNotFound);
+  EXPECT_TRUE(store_->list(kPay)->empty());
+  EXPECT_EQ(store_->get(kPay, BlobId(sha256_hex("half"))).error().code, Code::kNotFound);
 }
 
-TEST_P(BlobContract, gives_a_path_to_the_content) {
-  const BlobId id = store_->put("for a library").value();
-  EXPECT_EQ(content_of(store_->path(id).value()), "for a library");
+TEST_P(BlobContract, an_owner_sees_only_its_own) {
+  const StoredBlob mine = store_->put(kPay, "the same bytes").value();
+  for (const Owner& other : kOthers) {
+    EXPECT_EQ(store_->get(other, mine.id).error().code, Code::kNotFound);
+    EXPECT_EQ(store_->grant(other, mine.id).error().code, Code::kNotFound);
+    EXPECT_EQ(store_->remove(other, mine.id).error().code, Code::kNotFound);
+    EXPECT_TRUE(store_->list(other)->empty());
+    // Equal content is not shared: removing one's own leaves the other's.
+    const StoredBlob theirs = store_->put(other, "the same bytes").value();
+    EXPECT_TRUE(store_->remove(other, theirs.id).ok());
+  }
+  EXPECT_EQ(store_->get(kPay, mine.id).value(), "the same bytes");
 }
 
-TEST_P(BlobContract, takes_over_a_file_made_elsewhere) {
-  const std::string path = store_->staging_path().value();
-  std::ofstream(path, std::ios::binary) << "made by a library";
-  const BlobId id = store_->adopt(path).value();
-  EXPECT_EQ(id.str(), sha256_hex("made by a library"));
-  EXPECT_EQ(store_->get(id).value(), "made by a library");
-  EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_NE(store_->staging_path().value(), store_->staging_path().value());
-}
-
-TEST_P(BlobContract, refuses_to_take_over_what_is_not_staged) {
-  std::ofstream(folder_ / "elsewhere") << "x";
-  EXPECT_EQ(store_->adopt(folder_ / "elsewhere").error().code, Code::kInvalidArgument);
-  EXPECT_EQ(store_->adopt(store_->staging_path().value()).error().code, Code::kNotFound);
+TEST_P(BlobContract, grants_a_file_to_another_process) {
+  const BlobId id = store_->put(kPay, "for a process")->id;
+  BlobGrant grant = store_->grant(kPay, id).value();
+  if (grant.ticket.empty()) EXPECT_EQ(bytes_of(std::move(grant)), "for a process");
 }
 
 TEST_P(BlobContract, an_absent_blob_is_not_found_everywhere) {
   const BlobId absent(std::string(64, 'a'));
-  EXPECT_EQ(store_->get(absent).error().code, Code::kNotFound);
-  EXPECT_EQ(store_->path(absent).error().code, Code::kNotFound);
-  EXPECT_EQ(store_->size(absent).error().code, Code::kNotFound);
-  EXPECT_EQ(store_->remove(absent).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->get(kPay, absent).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->open(kPay, absent).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->grant(kPay, absent).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->size(kPay, absent).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->remove(kPay, absent).error().code, Code::kNotFound);
 }
 
 TEST_P(BlobContract, removes) {
-  const BlobId id = store_->put("gone soon").value();
-  const BlobId other = store_->put("stays").value();
-  EXPECT_TRUE(store_->remove(id).ok());
-  EXPECT_EQ(store_->get(id).error().code, Code::kNotFound);
-  EXPECT_EQ(store_->list().value(), std::vector<BlobId>{other});
+  const BlobId id = store_->put(kPay, "gone soon")->id;
+  const BlobId other = store_->put(kPay, "stays")->id;
+  EXPECT_TRUE(store_->remove(kPay, id).ok());
+  EXPECT_EQ(store_->get(kPay, id).error().code, Code::kNotFound);
+  EXPECT_EQ(store_->list(kPay).value(), std::vector<BlobId>{other});
 }
 
 INSTANTIATE_TEST_SUITE_P(Storage, BlobContract,
                          testing::Values(Adapter<BlobStore>{"fake",
-                                                            [](const std::string& f) {
-                                                              return make_fake_blobs(f + "/staged");
+                                                            [](const std::string&) {
+                                                              return make_fake_blobs();
                                                             }},
                                          Adapter<BlobStore>{"files",
                                                             [](const std::string& f) {

@@ -144,11 +144,14 @@ TEST_P(BrokenKv, a_missing_table_is_corrupt) {
 
 TEST(BrokenBlob, a_damaged_blob_is_named_with_its_hash) {
   const TempFolder folder;
+  const storage::Owner owner{ProjectName("pay"), Zone("ae"), "Model/fraud"};
   const BlobId id =
-      storage::open_files(folder.path()).value()->put(std::string(10'000, 'm')).value();
-  scribble(folder / "blobs/" + id.str().substr(0, 2) + "/" + id.str().substr(2), 5'000, 1);
+      storage::open_files(folder.path()).value()->put(owner, std::string(10'000, 'm'))->id;
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "blobs")) {
+    if (entry.path().filename() == id.str()) scribble(entry.path().string(), 5'000, 1);
+  }
   const auto store = storage::open_files(folder.path()).value();
-  const auto read = store->get(id);
+  const auto read = store->get(owner, id);
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().id, ErrorId::kBlobCorrupt);
   EXPECT_NE(read.error().message.find(id.str()), std::string::npos);

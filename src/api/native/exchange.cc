@@ -39,23 +39,8 @@ Result<std::int64_t> query_integer(const net::Request& request, std::string_view
   return number;
 }
 
-namespace {
-
-// To the client an uploaded file is the body; where it lay is the server's business.
-Error without_upload_path(Error error, const net::Request& request) {
-  const std::string& path = request.body_file;
-  if (path.empty()) return error;
-  for (std::size_t at = error.message.find(path); at != std::string::npos;
-       at = error.message.find(path)) {
-    error.message.replace(at, path.size(), "the body");
-  }
-  return error;
-}
-
-}  // namespace
-
 net::Response answer(const net::Request& request, const Result<Value>& result, int status) {
-  if (!result.ok()) return net::problem(without_upload_path(result.error(), request), request);
+  if (!result.ok()) return net::problem(result.error(), request);
   return net::Response::json(to_json(result.value()), status);
 }
 

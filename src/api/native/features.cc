@@ -19,9 +19,8 @@ Result<table::Format> format_of(const net::Request& request) {
 
 Result<Value> ingest(Services& services, const net::Request& request) {
   const security::RequestContext context = FALAJ_TRY(context_of(request, services.catalog));
-  features::IngestFile file;
-  file.path = request.body_file;
-  file.format = FALAJ_TRY(format_of(request));
+  const table::Format format = FALAJ_TRY(format_of(request));
+  const features::IngestFile file{*request.body_file, format, {}};
   return to_value(
       FALAJ_TRY(services.ingest.append(context, request.params.find("name")->second, file)));
 }
@@ -54,7 +53,7 @@ Result<features::FreezeOptions> freeze_options(const net::Request& request) {
 // Of :freeze-with-spine, whose body is a file.
 Result<features::FreezeOptions> spine_options(const net::Request& request) {
   features::FreezeOptions options;
-  options.spine_file = request.body_file;
+  options.spine_file = request.body_file.get();
   options.spine_format = FALAJ_TRY(format_of(request));
   return options;
 }

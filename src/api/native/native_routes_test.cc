@@ -34,13 +34,13 @@ class NativeRoutesTest : public ::testing::Test {
   }
 
   Response send(Method method, const std::string& path, const std::string& query = "",
-                std::string body = "", std::string body_file = "") {
+                std::string body = "", std::string uploaded = "") {
     net::Request request;
     request.method = method;
     request.path = path;
     request.query = query;
     request.body = std::move(body);
-    request.body_file = std::move(body_file);
+    request.body_file = std::make_shared<TextReader>(std::move(uploaded));
     request.principal = "user:dev";
     request.caller = make_caller(std::make_shared<const security::Principal>(
         security::Principal{security::PrincipalKind::kUser, request.principal}));
@@ -55,7 +55,8 @@ class NativeRoutesTest : public ::testing::Test {
   std::int64_t register_broken() {
     registry::ModelVersion broken;
     broken.model = "fraud";
-    broken.onnx = world_.blobs->put("this is no model").value();
+    broken.project = world_.context.project.str();
+    EXPECT_TRUE(registry::keep_onnx(*world_.blobs, "this is no model", broken).ok());
     broken.run = RunId("broken");
     return world_.models->add_version(world_.context, broken)->version;
   }
@@ -183,7 +184,7 @@ TEST_F(NativeRoutesTest, freeze_points_a_file_to_where_it_is_read) {
   EXPECT_NE(refused.body.find("set:freeze-with-spine"), std::string::npos) << refused.body;
   const Response unnamed =
       send(Method::kPost, "/api/v1/training-sets/set:freeze-with-spine", "project=pay", "",
-           world_.folder.write("s.csv", "customer_id\n1\n"));
+           "customer_id\n1\n");
   EXPECT_EQ(unnamed.status, 400);
   EXPECT_NE(unnamed.body.find("?format="), std::string::npos) << unnamed.body;
 }
@@ -199,12 +200,11 @@ TEST_F(NativeRoutesTest, objects_without_a_project_go_to_the_one_asked_for) {
   EXPECT_NE(nowhere.body.find("default"), std::string::npos) << nowhere.body;
 }
 
-TEST_F(NativeRoutesTest, errors_do_not_say_where_the_server_keeps_its_files) {
-  const std::string path = world_.folder.write("body.parquet", "this is no parquet file");
+TEST_F(NativeRoutesTest, an_unreadable_body_is_called_the_file) {
   const Response refused = send(Method::kPost, "/api/v1/feature-views/activity:ingest",
-                                "project=pay&format=parquet", "", path);
+                                "project=pay&format=parquet", "", "this is no parquet file");
   EXPECT_GE(refused.status, 400);
-  EXPECT_EQ(refused.body.find(world_.folder.path()), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("the file: not a readable Parquet"), std::string::npos) << refused.body;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace falaj::exec::internal {
 struct Spawned {
   pid_t pid = -1;  // Leads its own process group. Not reaped: the caller does.
   Fd pidfd;
+  Fd output;   // What it prints; non-blocking. Not open when that goes to a file.
   Fd channel;  // Our end; non-blocking for reads by the caller's choice.
   std::vector<std::string> protections;
   std::vector<std::string> protections_refused;

@@ -57,7 +57,7 @@ void Quarantine::add(const table::BadRow& row) {
 void Quarantine::flush() {
   if (!status_.ok()) return;
   if (writer_ == nullptr) {
-    Result<std::unique_ptr<storage::BlobWriter>> created = blobs_.create();
+    Result<std::unique_ptr<storage::BlobWriter>> created = blobs_.create(owner_);
     if (!created.ok()) {
       status_ = created.error();
       return;
@@ -72,7 +72,8 @@ Result<BlobId> Quarantine::finish() {
   if (rows_ == 0) return BlobId();
   flush();
   if (!status_.ok()) return status_.error().within("quarantine");
-  return writer_->commit();
+  const storage::StoredBlob stored = FALAJ_TRY(writer_->commit());
+  return stored.id;
 }
 
 std::string row_text(const table::Batch& batch, std::size_t row) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "features/ingest.h"
@@ -17,7 +18,8 @@ class Quarantine {
  public:
   static constexpr std::size_t kExamples = 20;
 
-  explicit Quarantine(storage::BlobStore& blobs) : blobs_(blobs) {}
+  Quarantine(storage::BlobStore& blobs, storage::Owner owner)
+      : blobs_(blobs), owner_(std::move(owner)) {}
 
   // Rows are added from callbacks that cannot fail, so a failed write is kept for finish().
   void add(const table::BadRow& row);
@@ -30,6 +32,7 @@ class Quarantine {
   void flush();
 
   storage::BlobStore& blobs_;
+  const storage::Owner owner_;
   std::unique_ptr<storage::BlobWriter> writer_;
   std::string buffer_;
   Status status_;

@@ -1,11 +1,9 @@
 #include "features/internal/segment_writer.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <utility>
 
-#include "features/internal/file_errors.h"
 #include "table/io.h"
 
 namespace falaj::features {
@@ -29,15 +27,15 @@ Batch joined(std::vector<Batch> pieces) {
 
 }  // namespace
 
-SegmentWriter::SegmentWriter(storage::BlobStore& blobs, std::size_t keys, OnlineUse online)
-    : blobs_(blobs), keys_(keys), online_(online), pool_({"segments", kThreads, kThreads}) {}
+SegmentWriter::SegmentWriter(storage::BlobStore& blobs, storage::Owner owner, std::size_t keys,
+                             OnlineUse online)
+    : blobs_(blobs),
+      owner_(std::move(owner)),
+      keys_(keys),
+      online_(online),
+      pool_({"segments", kThreads, kThreads}) {}
 
-SegmentWriter::~SegmentWriter() {
-  pool_.drain();
-  for (const auto& job : jobs_) {
-    if (!job->path.empty()) ::remove(job->path.c_str());
-  }
-}
+SegmentWriter::~SegmentWriter() { pool_.drain(); }
 
 Status SegmentWriter::add(Batch rows) {
   if (rows.rows() == 0) return {};
@@ -81,9 +79,8 @@ Status SegmentWriter::write(Job& job) {
   job.rows = rows.rows();
   job.event_min = Timestamp{*least};
   job.event_max = Timestamp{*most};
-  job.path = FALAJ_TRY(blobs_.staging_path());
-  const Status written = table::write_file(job.path, table::Format::kParquet, rows);
-  return written.ok() ? written : Status(without_path(written.error(), job.path));
+  job.blob = FALAJ_TRY(blobs_.create(owner_));
+  return table::write_table(*job.blob, table::Format::kParquet, rows);
 }
 
 Status SegmentWriter::finish() {
@@ -97,12 +94,13 @@ Batch SegmentWriter::newest() const {
   return out;
 }
 
-Result<std::vector<Segment>> SegmentWriter::adopt() {
+Result<std::vector<Segment>> SegmentWriter::commit() {
   std::vector<Segment> out;
   for (const auto& job : jobs_) {
-    const BlobId blob = FALAJ_TRY(blobs_.adopt(job->path));
-    job->path.clear();
-    out.push_back({0, blob, job->rows, job->event_min, job->event_max, {}});
+    const storage::StoredBlob stored = FALAJ_TRY(job->blob->commit());
+    job->blob.reset();
+    out.push_back({0, stored.id, stored.content_sha256, job->rows, job->event_min, job->event_max,
+                   owner_.zone});
   }
   return out;
 }

@@ -14,8 +14,7 @@
 
 namespace falaj::features {
 
-// One per ingest. Called from one thread. Staged files that were not adopted are removed at the
-// end.
+// One per ingest. Called from one thread. Segments that were not committed leave nothing behind.
 class SegmentWriter {
  public:
   // Rows that are sorted at once; more make more segments.
@@ -23,7 +22,8 @@ class SegmentWriter {
   // Segments under way at once; each needs about three times its rows in memory.
   static constexpr std::size_t kThreads = 2;
 
-  SegmentWriter(storage::BlobStore& blobs, std::size_t keys, OnlineUse online);
+  SegmentWriter(storage::BlobStore& blobs, storage::Owner owner, std::size_t keys,
+                OnlineUse online);
   ~SegmentWriter();
   SegmentWriter(const SegmentWriter&) = delete;
   SegmentWriter& operator=(const SegmentWriter&) = delete;
@@ -35,14 +35,14 @@ class SegmentWriter {
   Status finish();
   // After finish(): the newest row of each key of each segment; none for an offline view.
   table::Batch newest() const;
-  // After finish(): the staged files become blobs, durable when it returns.
-  Result<std::vector<Segment>> adopt();
+  // After finish(): the segments become blobs, durable when it returns. Call once.
+  Result<std::vector<Segment>> commit();
 
  private:
   // One segment. Its thread writes it, and nobody else looks before finish().
   struct Job {
     std::vector<table::Batch> pieces;
-    std::string path;
+    std::unique_ptr<storage::BlobWriter> blob;
     std::uint64_t rows = 0;
     Timestamp event_min{};
     Timestamp event_max{};
@@ -54,6 +54,7 @@ class SegmentWriter {
   Status write(Job& job);
 
   storage::BlobStore& blobs_;
+  const storage::Owner owner_;
   std::size_t keys_;
   OnlineUse online_;
   std::vector<table::Batch> waiting_;

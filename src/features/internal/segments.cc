@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/decode.h"
 #include "base/log.h"
-#include "features/internal/file_errors.h"
 #include "features/key.h"
 #include "storage/objects.h"
 #include "table/io.h"
@@ -172,7 +171,7 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
                                            std::uint64_t up_to) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   const storage::SqlRows rows = FALAJ_TRY(tx.query(
-      "SELECT s.commit_number, s.blob, s.rows, s.event_min, s.event_max, c.zone "
+      "SELECT s.commit_number, s.blob, s.content, s.rows, s.event_min, s.event_max, c.zone "
       "FROM feature_segments s JOIN feature_commits c USING (commit_number) "
       "WHERE c.project = ? AND c.view = ? AND c.commit_number > ? AND c.commit_number <= ? "
       "ORDER BY s.commit_number, s.position",
@@ -181,27 +180,28 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
   std::vector<Segment> out;
   for (const storage::SqlRow& row : rows) {
     out.push_back({static_cast<std::uint64_t>(row.integer(0)), BlobId(row.text(1)),
-                   static_cast<std::uint64_t>(row.integer(2)), Timestamp{row.integer(3)},
-                   Timestamp{row.integer(4)}, Zone(row.text(5))});
+                   row.text(2), static_cast<std::uint64_t>(row.integer(3)),
+                   Timestamp{row.integer(4)}, Timestamp{row.integer(5)}, Zone(row.text(6))});
   }
   return out;
 }
 
 Result<std::uint64_t> find_commit_of(storage::SqlTransaction& tx, const std::string& project,
-                                     const std::string& view, const std::vector<BlobId>& blobs) {
-  if (blobs.empty()) return std::uint64_t{0};
+                                     const std::string& view,
+                                     const std::vector<Segment>& segments) {
+  if (segments.empty()) return std::uint64_t{0};
   const storage::SqlRows candidates = FALAJ_TRY(
       tx.query("SELECT c.commit_number FROM feature_commits c JOIN feature_segments s "
                "USING (commit_number) WHERE c.project = ? AND c.view = ? AND s.position = 0 "
-               "AND s.blob = ? ORDER BY c.commit_number",
-               {project, view, blobs.front().str()}));
+               "AND s.content = ? ORDER BY c.commit_number",
+               {project, view, segments.front().content}));
   for (const storage::SqlRow& candidate : candidates) {
     const storage::SqlRows rows = FALAJ_TRY(
-        tx.query("SELECT blob FROM feature_segments WHERE commit_number = ? ORDER BY position",
+        tx.query("SELECT content FROM feature_segments WHERE commit_number = ? ORDER BY position",
                  {candidate.integer(0)}));
     const bool same = std::equal(
-        rows.begin(), rows.end(), blobs.begin(), blobs.end(),
-        [](const storage::SqlRow& row, const BlobId& blob) { return row.text(0) == blob.str(); });
+        rows.begin(), rows.end(), segments.begin(), segments.end(),
+        [](const storage::SqlRow& row, const Segment& part) { return row.text(0) == part.content; });
     if (same) return static_cast<std::uint64_t>(candidate.integer(0));
   }
   return std::uint64_t{0};
@@ -222,12 +222,18 @@ Batch newest_rows(const Batch& sorted, std::size_t keys) {
   return sorted.take(last);
 }
 
-Result<Batch> read_segment(const storage::BlobStore& blobs, const Segment& segment,
-                           const table::Schema& schema) {
-  const Result<std::string> path = blobs.path(segment.blob);
-  if (!path.ok()) return unavailable(segment, path.error());
-  const Result<table::Schema> stored = table::read_schema(*path, table::Format::kParquet);
-  if (!stored.ok()) return corrupt(segment, without_path(stored.error(), *path).message);
+storage::Owner owner_of_view(const std::string& project, const Zone& zone,
+                             const std::string& view) {
+  return {ProjectName(project), zone, "FeatureView/" + view};
+}
+
+Result<Batch> read_segment(const storage::BlobStore& blobs, const ViewName& view,
+                           const Segment& segment, const table::Schema& schema) {
+  const Result<std::unique_ptr<ByteReader>> file =
+      blobs.open(owner_of_view(view.project, segment.zone, view.view), segment.blob);
+  if (!file.ok()) return unavailable(segment, file.error());
+  const Result<table::Schema> stored = table::read_schema(**file, table::Format::kParquet);
+  if (!stored.ok()) return corrupt(segment, stored.error().message);
 
   table::ReadOptions options;
   for (const table::Field& field : schema.fields) {
@@ -235,11 +241,10 @@ Result<Batch> read_segment(const storage::BlobStore& blobs, const Segment& segme
       options.schema.fields.push_back(field);
     }
   }
-  Result<Batch> read = table::read_all(*path, table::Format::kParquet, options);
+  Result<Batch> read = table::read_all(**file, table::Format::kParquet, options);
   if (!read.ok()) {
-    const Error error = without_path(read.error(), *path);
-    if (error.id == ErrorId::kSchemaMismatch) return error;
-    return corrupt(segment, error.message);
+    if (read.error().id == ErrorId::kSchemaMismatch) return read.error();
+    return corrupt(segment, read.error().message);
   }
   if (read->rows() != segment.rows) return corrupt(segment, "it does not have its recorded rows");
 

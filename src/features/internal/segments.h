@@ -22,6 +22,11 @@ inline constexpr std::string_view kEventColumn = "__event";
 inline constexpr std::string_view kCreatedColumn = "__created";
 inline constexpr std::string_view kRowColumn = "__row";
 
+struct ViewName {
+  std::string project;
+  std::string view;
+};
+
 // A view with all that its declaration refers to.
 struct ViewDefinition {
   std::string project;
@@ -44,6 +49,7 @@ table::Schema segment_schema(const FeatureView& view, const Entity& entity);
 struct Segment {
   std::uint64_t commit = 0;
   BlobId blob;
+  std::string content;  // SHA-256 of the Parquet bytes: the same rows, the same text.
   std::uint64_t rows = 0;
   Timestamp event_min{};
   Timestamp event_max{};
@@ -54,21 +60,25 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
                                            const std::string& view, std::uint64_t after,
                                            std::uint64_t up_to);
 
-// The first commit of the view that consists of exactly these blobs, 0 if there is none. Segments
-// are named by their content, so that is an ingest with the same rows in the same order.
+// The first commit of the view whose segments have exactly this content, 0 if there is none: an
+// ingest with the same rows in the same order.
 // Cost: one index lookup per commit of the view.
 Result<std::uint64_t> find_commit_of(storage::SqlTransaction& tx, const std::string& project,
-                                     const std::string& view, const std::vector<BlobId>& blobs);
+                                     const std::string& view,
+                                     const std::vector<Segment>& segments);
 
 // `rows` of a segment schema, the first `keys` columns being the key, in segment order.
 table::Batch sorted_rows(table::Batch rows, std::size_t keys);
 // The last row of each key of sorted rows.
 table::Batch newest_rows(const table::Batch& sorted, std::size_t keys);
 
+// Whose the rows of a view are.
+storage::Owner owner_of_view(const std::string& project, const Zone& zone, const std::string& view);
+
 // The columns of `schema`; a feature that the view did not have then is null.
 // FJ-3004 when the blob is missing, damaged or not a segment.
-Result<table::Batch> read_segment(const storage::BlobStore& blobs, const Segment& segment,
-                                  const table::Schema& schema);
+Result<table::Batch> read_segment(const storage::BlobStore& blobs, const ViewName& view,
+                                  const Segment& segment, const table::Schema& schema);
 
 // commit in the upper half, position in the lower.
 constexpr std::uint64_t sequence_of(std::uint64_t commit, std::int64_t row) {

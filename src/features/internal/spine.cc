@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "features/internal/file_errors.h"
 #include "features/internal/view_rows.h"
 #include "table/io.h"
 
@@ -115,10 +114,10 @@ void hash_values(Sha256Hasher& hasher, const std::vector<T>& values) {
 
 }  // namespace
 
-Result<Spine> spine_of_file(const std::string& path, table::Format format,
+Result<Spine> spine_of_file(const ByteReader& file, table::Format format,
                             const SpineRequest& request) {
-  const Result<table::Schema> found = table::read_schema(path, format);
-  if (!found.ok()) return invalid(without_path(found.error(), path).message);
+  const Result<table::Schema> found = table::read_schema(file, format);
+  if (!found.ok()) return invalid(found.error().message);
   table::ReadOptions options;
   for (const table::Field& key : request.keys) {
     FALAJ_TRY(column_of_file(*found, key, ErrorId::kEntityKeyMissing));
@@ -131,8 +130,8 @@ Result<Spine> spine_of_file(const std::string& path, table::Format format,
       FALAJ_TRY(column_of_file(*found, {request.label, Type::kFloat64}, ErrorId::kSpineInvalid));
   FALAJ_TRY(check_label(label.name, label.type));
   options.schema.fields.push_back(label);
-  Result<Batch> rows = table::read_all(path, format, options);
-  if (!rows.ok()) return invalid(without_path(rows.error(), path).message);
+  Result<Batch> rows = table::read_all(file, format, options);
+  if (!rows.ok()) return invalid(rows.error().message);
   return finish(std::move(rows).value(), request);
 }
 

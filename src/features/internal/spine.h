@@ -29,7 +29,7 @@ struct Spine {
 
 // FJ-3006: a column is missing or of the wrong type, a label is missing, no row is in the period.
 // FJ-3007: a key column is missing.
-Result<Spine> spine_of_file(const std::string& path, table::Format format,
+Result<Spine> spine_of_file(const ByteReader& file, table::Format format,
                             const SpineRequest& request);
 // `view` brings keys as its entity's or as features. FJ-3004 for a damaged segment.
 Result<Spine> spine_of_view(const storage::BlobStore& blobs, const ViewDefinition& view,

@@ -60,7 +60,7 @@ class FeatureWorld {
       : sql(storage::make_fake_sql()),
         kv_inner(storage::make_fake_kv()),
         kv(*kv_inner),
-        blobs(storage::make_fake_blobs(folder.path())),
+        blobs(storage::make_fake_blobs()),
         audit(*sql, clock) {
     EXPECT_TRUE(
         sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration})
@@ -115,8 +115,10 @@ class FeatureWorld {
   }
 
   Result<IngestReport> append(const std::string& view, std::string_view csv) {
-    const std::string path = folder.write("in-" + std::to_string(++files) + ".csv", csv);
-    return ingest->append(context, view, {path, table::Format::kCsv, {}});
+    return ingest->append(context, view, {TextReader(std::string(csv)), table::Format::kCsv, {}});
+  }
+  storage::Owner owner_of_view(const std::string& view) const {
+    return {context.project, context.zone, "FeatureView/" + view};
   }
 
   // The value of column `i` for a key, as the status's name or a number.
@@ -140,7 +142,6 @@ class FeatureWorld {
   std::unique_ptr<Online> online;
   std::unique_ptr<Ingest> ingest;
   std::unique_ptr<TrainingSets> training_sets;
-  int files = 0;
 };
 
 }  // namespace falaj::features

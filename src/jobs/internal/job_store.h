@@ -28,6 +28,9 @@ class JobStore {
   // → ended, with an audit entry by `context`. kConflict when it has ended already.
   Status end(const security::RequestContext& context, const JobId& id, JobStatus status,
              const std::string& error, const Value& result);
+  // What its newest attempt printed.
+  Status keep_log(const JobId& id, const std::string& text);
+  Result<std::string> log(const JobId& id) const;
   // Writes down who asked for the end of a running job.
   Status record_cancel(const security::RequestContext& context, const Job& job);
 

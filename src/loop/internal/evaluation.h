@@ -23,7 +23,7 @@ struct Comparison {
 
 // Scores both on every labelled row of a frozen set, batch by batch. FJ-3002 names a column that
 // the set lacks.
-Result<Comparison> compare(const std::string& parquet_path, const std::string& label,
+Result<Comparison> compare(const ByteReader& file, const std::string& label,
                            const Contestant& champion, const Contestant& candidate);
 
 }  // namespace falaj::loop

@@ -18,7 +18,7 @@ struct Reference {
 
 // Reads the train split of a frozen training set from its Parquet file, one column at a time: the
 // memory is that of one feature. FJ-6001 names a feature that the set does not have.
-Result<Reference> build_reference(const features::Manifest& manifest, const std::string& path,
+Result<Reference> build_reference(const features::Manifest& manifest, const ByteReader& file,
                                   const std::vector<std::string>& features);
 
 }  // namespace falaj::monitoring

@@ -1,14 +1,8 @@
 #include "net/http/exchange.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <exception>
-#include <filesystem>
 
 #include "base/log.h"
 #include "net/http/connection.h"
@@ -17,54 +11,12 @@
 namespace falaj::net {
 namespace {
 
-constexpr std::string_view kUploadPrefix = "upload-";
-
-Error file_error(std::string_view what, const std::string& path) {
-  const int code = errno;
-  const std::string reason = std::strerror(code);
-  // Where the server keeps its files is for its log, not for the client.
-  log::error("upload not stored", {{"step", what}, {"path", path}, {"reason", reason}});
-  const std::string text = std::string(what) + " failed: " + reason;
-  if (code == ENOSPC || code == EDQUOT) return Error(ErrorId::kDataFolderFull, text);
-  return Error(Code::kInternal, text);
-}
-
 Error thrown(std::string_view what) {
   log::error("handler threw", {{"what", what}});
   return Error(Code::kInternal, "the handler failed; the server's log says why");
 }
 
 }  // namespace
-
-Result<std::shared_ptr<Upload>> Upload::create(const std::string& folder) {
-  std::string path = folder + "/" + std::string(kUploadPrefix) + "XXXXXX";
-  const int descriptor = ::mkostemp(path.data(), O_CLOEXEC);
-  if (descriptor < 0) return file_error("making the upload file", path);
-  return std::shared_ptr<Upload>(new Upload(descriptor, std::move(path)));
-}
-
-Upload::~Upload() {
-  ::close(descriptor_);
-  ::unlink(path_.c_str());
-}
-
-Status Upload::append(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return file_error("writing the upload file", path_);
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return {};
-}
-
-void remove_stale_uploads(const std::string& folder) {
-  std::error_code ec;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ec)) {
-    if (!entry.path().filename().string().starts_with(kUploadPrefix)) continue;
-    std::filesystem::remove(entry.path(), ec);
-  }
-}
 
 Status run_gate(const ServerCore& core, const Route& route, Request& request) {
   if (core.gate == nullptr) return {};
@@ -84,12 +36,11 @@ Response run_handler(const Route& route, const Request& request) {
 }
 
 Exchange::Exchange(std::shared_ptr<Loop> loop, std::weak_ptr<Connection> connection,
-                   Request request, const Route& route, std::shared_ptr<Upload> upload)
+                   Request request, const Route& route)
     : loop_(std::move(loop)),
       connection_(std::move(connection)),
       request_(std::make_shared<Request>(std::move(request))),
-      route_(route),
-      upload_(std::move(upload)) {}
+      route_(route) {}
 
 Exchange::~Exchange() {
   if (!answered_.load()) {

@@ -11,30 +11,18 @@
 
 namespace falaj::net {
 
-// A body that went to a file. The last owner closes and deletes it.
-class Upload {
- public:
-  // Makes a new file only this user may read. FJ-8003 when the disk is full, else kInternal.
-  static Result<std::shared_ptr<Upload>> create(const std::string& folder);
-  ~Upload();
-  Status append(std::string_view bytes);
-  const std::string& path() const { return path_; }
-
- private:
-  Upload(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
-  int descriptor_;
-  std::string path_;
+// A body on its way to where large ones go.
+struct Upload {
+  std::unique_ptr<Spool> spool;
+  std::shared_ptr<const ByteReader> content;  // Once it is whole.
 };
-
-// Removes what a killed server left behind in the folder.
-void remove_stale_uploads(const std::string& folder);
 
 // Owns the request until it was answered. Answers 500 if everyone forgets it. Survives its
 // connection and its server: a late answer is dropped.
 class Exchange {
  public:
   Exchange(std::shared_ptr<Loop> loop, std::weak_ptr<Connection> connection, Request request,
-           const Route& route, std::shared_ptr<Upload> upload);
+           const Route& route);
   ~Exchange();
 
   const Request& request() const { return *request_; }
@@ -51,7 +39,6 @@ class Exchange {
   const std::weak_ptr<Connection> connection_;
   const std::shared_ptr<Request> request_;
   const Route& route_;
-  const std::shared_ptr<Upload> upload_;
   std::atomic<bool> answered_ = false;
 };
 

@@ -25,11 +25,20 @@ void clear(Request& request) {
   } else {
     request.body.clear();
   }
-  request.body_file.clear();
+  request.body_file.reset();
   request.params.clear();
   request.request_id.clear();
   request.traceparent.clear();
   request.deadline = Timestamp::max();
+}
+
+// Runs on the pool.
+Status take_part(const ServerOptions& options, std::string_view part, ParseState state,
+                 Upload& upload) {
+  if (upload.spool == nullptr) upload.spool = FALAJ_TRY(options.make_spool());
+  FALAJ_TRY(upload.spool->append(part));
+  if (state == ParseState::kDone) upload.content = FALAJ_TRY(upload.spool->finish());
+  return {};
 }
 
 }  // namespace
@@ -312,18 +321,10 @@ void Connection::store_body(ParseState state) {
   auto part = std::make_shared<std::string>(std::move(request_.body));
   request_.body.clear();
   const Status accepted =
-      core_.pool->submit([self = weak_from_this(), loop = loop_.loop,
-                          folder = core_.options.upload_folder, upload = upload_, part]() mutable {
-        Status status;
-        if (upload == nullptr) {
-          Result<std::shared_ptr<Upload>> made = Upload::create(folder);
-          if (made.ok()) {
-            upload = std::move(made).value();
-          } else {
-            status = made.error();
-          }
-        }
-        if (status.ok()) status = upload->append(*part);
+      core_.pool->submit([self = weak_from_this(), loop = loop_.loop, &core = core_,
+                          upload = upload_, part, state]() mutable {
+        if (upload == nullptr) upload = std::make_shared<Upload>();
+        const Status status = take_part(core.options, *part, state, *upload);
         loop->post([self, upload, status] {
           const auto alive = self.lock();
           if (alive == nullptr || alive->state_ != State::kStoring) return;
@@ -344,7 +345,7 @@ void Connection::stored(const Status& status) {
   starved_ = false;
   if (upload_state_ == ParseState::kDone) {
     body_follows_ = false;
-    request_.body_file = upload_->path();
+    request_.body_file = std::move(upload_->content);
     return dispatch();
   }
   state_ = State::kBody;
@@ -368,7 +369,7 @@ void Connection::dispatch_on_loop() {
   state_ = State::kRunning;
   deadline_ = 0;
   Exchange::run(std::make_shared<Exchange>(loop_.loop, weak_from_this(), std::move(request_),
-                                           *route_, std::move(upload_)),
+                                           *route_),
                 core_, Exchange::GateState::kPassed);
 }
 
@@ -377,7 +378,7 @@ void Connection::dispatch_on_pool() {
   deadline_ = 0;
   const auto gate = gate_passed_ ? Exchange::GateState::kPassed : Exchange::GateState::kOpen;
   auto exchange = std::make_shared<Exchange>(loop_.loop, weak_from_this(), std::move(request_),
-                                             *route_, std::move(upload_));
+                                             *route_);
   const Status accepted =
       core_.pool->submit([exchange, &core = core_, gate] { Exchange::run(exchange, core, gate); });
   if (accepted.ok()) return;

@@ -206,24 +206,14 @@ class HttpServer final : public Server {
   bool drained_ FALAJ_GUARDED_BY(drain_mutex_) = false;
 };
 
-Status prepare_uploads(const ServerOptions& options, const Router& router) {
+Status check_uploads(const ServerOptions& options, const Router& router) {
   const auto& routes = router.routes();
   const auto wants = std::find_if(routes.begin(), routes.end(), [](const auto& route) {
     return route->body_to == BodyTo::kFile;
   });
-  if (wants == routes.end()) return {};
-  if (options.upload_folder.empty()) {
-    return Error(Code::kInvalidArgument,
-                 "route " + (*wants)->path + " stores its body in a file: set an upload folder");
-  }
-  std::error_code ec;
-  std::filesystem::create_directories(options.upload_folder, ec);
-  if (ec) {
-    return Error(Code::kInvalidArgument,
-                 "cannot make the upload folder '" + options.upload_folder + "': " + ec.message());
-  }
-  remove_stale_uploads(options.upload_folder);
-  return {};
+  if (wants == routes.end() || options.make_spool) return {};
+  return Error(Code::kInvalidArgument,
+               "route " + (*wants)->path + " takes large bodies: say where they go (make_spool)");
 }
 
 }  // namespace
@@ -235,7 +225,7 @@ Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, cons
                                              " without TLS would send everything in the clear: " +
                                              "give a certificate and key, or listen on 127.0.0.1");
   }
-  FALAJ_TRY(prepare_uploads(options, router));
+  FALAJ_TRY(check_uploads(options, router));
   auto server = std::make_unique<HttpServer>(options, router, std::move(gate), metrics);
   FALAJ_TRY(server->begin());
   log::info("listening", {{"host", options.host}, {"port", server->port()}});

@@ -297,13 +297,10 @@ TEST_F(HttpServerTest, a_full_pool_says_503_at_once) {
   EXPECT_EQ(running, 2);
 }
 
-TEST_F(HttpServerTest, stores_large_bodies_in_a_file_and_removes_it) {
-  options_.upload_folder = folder_.path() + "/uploads";
-  std::string seen_path;
+TEST_F(HttpServerTest, spools_large_bodies) {
+  options_.make_spool = make_memory_spool;
   Route made = route(Method::kPut, "/files/{name}", [&](const Request& request) {
-    seen_path = request.body_file;
-    std::ifstream file(request.body_file, std::ios::binary);
-    const std::string content((std::istreambuf_iterator<char>(file)), {});
+    const std::string content = read_whole(*request.body_file).value();
     EXPECT_TRUE(request.body.empty());
     return Response::text(std::to_string(hash64(content)) + " " + std::to_string(content.size()));
   });
@@ -319,20 +316,19 @@ TEST_F(HttpServerTest, stores_large_bodies_in_a_file_and_removes_it) {
     EXPECT_EQ(body_of(socket.reply()),
               std::to_string(hash64(sent)) + " " + std::to_string(sent.size()));
   }
-  EXPECT_TRUE(seen_path.starts_with(options_.upload_folder));
-  server_.reset();
-  EXPECT_TRUE(std::filesystem::is_empty(options_.upload_folder));
 }
 
-TEST_F(HttpServerTest, removes_uploads_that_a_killed_server_left) {
-  options_.upload_folder = folder_.path();
-  std::ofstream(folder_.path() + "/upload-abcdef") << "left over";
-  std::ofstream(folder_.path() + "/other") << "not ours";
+TEST_F(HttpServerTest, says_when_a_large_body_cannot_be_kept) {
+  options_.make_spool = []() -> Result<std::unique_ptr<Spool>> {
+    return Error(ErrorId::kDataFolderFull, "no room");
+  };
   Route made = route(Method::kPut, "/a", [](const Request&) { return Response{}; });
   made.body_to = BodyTo::kFile;
   router_.add(std::move(made));
   start();
-  EXPECT_EQ(folder_.files(), 1u);
+  RawSocket socket(port());
+  socket.write(request_text("PUT /a", "", "body"));
+  EXPECT_EQ(status_of(socket.reply()), 507);
 }
 
 TEST_F(HttpServerTest, counts_by_declared_route_never_by_path) {

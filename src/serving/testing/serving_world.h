@@ -51,7 +51,8 @@ class ServingWorld : public features::FeatureWorld {
   std::int64_t register_linear(float weight, float bias, const std::string& training_set = "") {
     registry::ModelVersion version;
     version.model = "fraud";
-    version.onnx = blobs->put(linear_onnx({weight, 1}, bias)).value();
+    version.project = context.project.str();
+    EXPECT_TRUE(registry::keep_onnx(*blobs, linear_onnx({weight, 1}, bias), version).ok());
     version.signature.inputs = {{"input", "FP32", {-1, 2}}};
     version.signature.outputs = {{"score", "FP32", {-1, 1}}};
     version.signature.features = {"amount", "age"};

@@ -1,4 +1,5 @@
-// Blobs as files: blobs/ab/cdef… under one folder, staging/ beside them.
+// Blobs as files: blobs/<owner>/<id> under one folder, staging/ beside them. The owner's shelf is
+// named by a hash, so that a listing of the folder tells no names.
 //
 // Every name is resolved by openat2 beneath the store's folder without following links, so neither
 // a planted link nor a damaged name leads outside. A blob appears by write → fsync → rename → fsync
@@ -28,6 +29,7 @@ namespace falaj::storage {
 namespace {
 
 constexpr std::size_t kHashDigits = 64;
+constexpr std::size_t kShelfDigits = 32;
 constexpr std::size_t kReadBytes = 256u << 10;
 
 // The descriptor, or -1 with errno, as open(2). `mode` only counts with O_CREAT.
@@ -52,8 +54,18 @@ Status check_id(const BlobId& id) {
                                            "\" is no blob id: 64 lower-case hexadecimal digits");
 }
 
-// "ab/cdef…"
-std::string blob_name(const BlobId& id) { return id.str().substr(0, 2) + "/" + id.str().substr(2); }
+// Each part with its length before it: no two owners give one text.
+std::string shelf_of(const Owner& owner) {
+  std::string text;
+  for (const std::string* part : {&owner.project.str(), &owner.zone.name(), &owner.object}) {
+    text += std::to_string(part->size()) + ":" + *part;
+  }
+  return sha256_hex(text).substr(0, kShelfDigits);
+}
+
+std::string blob_name(const Owner& owner, const BlobId& id) {
+  return shelf_of(owner) + "/" + id.str();
+}
 
 Error not_found(const BlobId& id) { return {Code::kNotFound, "there is no blob " + id.str()}; }
 
@@ -66,14 +78,15 @@ Error corrupt(const BlobId& id) {
 Result<Sha256> hash_file(int fd, std::string_view path) {
   Sha256Hasher hasher;
   const auto buffer = std::make_unique<std::array<char, kReadBytes>>();
-  while (true) {
-    const ssize_t got = ::read(fd, buffer->data(), buffer->size());
+  for (std::int64_t offset = 0;;) {
+    const ssize_t got = ::pread(fd, buffer->data(), buffer->size(), offset);
     if (got == 0) return hasher.finish();
     if (got < 0) {
       if (errno == EINTR) continue;
       return file_error(errno, "read", path);
     }
     hasher.update(std::string_view(buffer->data(), static_cast<std::size_t>(got)));
+    offset += got;
   }
 }
 
@@ -120,32 +133,27 @@ class FileBlobStore final : public BlobStore {
   FileBlobStore(std::string folder, Durability durability, Folders folders)
       : folder_(std::move(folder)), durability_(durability), folders_(std::move(folders)) {}
 
-  Result<std::unique_ptr<BlobWriter>> create() override;
-  Result<BlobId> put(std::string_view bytes) override {
-    auto writer = FALAJ_TRY(create());
-    FALAJ_TRY(writer->append(bytes));
-    return writer->commit();
-  }
-  Result<BlobId> adopt(const std::string& path) override;
-  Result<std::string> staging_path() override { return staging_folder() + "/" + fresh_name(); }
-  Result<std::string> get(const BlobId& id) const override;
-  Result<std::string> path(const BlobId& id) const override;
-  Result<std::int64_t> size(const BlobId& id) const override;
-  Status remove(const BlobId& id) override;
-  Result<std::vector<BlobId>> list() const override;
+  Result<std::unique_ptr<BlobWriter>> create(const Owner& owner) override;
+  Result<std::unique_ptr<ByteReader>> open(const Owner& owner, const BlobId& id) const override;
+  Result<BlobGrant> grant(const Owner& owner, const BlobId& id) const override;
+  Status remove(const Owner& owner, const BlobId& id) override;
+  Result<std::vector<BlobId>> list(const Owner& owner) const override;
 
  private:
   friend class FileBlobWriter;
 
   std::string staging_folder() const { return folder_ + "/staging"; }
-  std::string blob_path(const BlobId& id) const { return folder_ + "/blobs/" + blob_name(id); }
+  std::string shown(const Owner& owner, const BlobId& id) const {
+    return folder_ + "/blobs/" + blob_name(owner, id);
+  }
   std::string fresh_name() { return "w" + std::to_string(next_.fetch_add(1)); }
-  Result<Fd> open_blob(const BlobId& id) const;
+  // Whose content was checked since it last changed.
+  Result<Fd> open_checked(const Owner& owner, const BlobId& id) const;
   // Gives the finished, fsynced file in staging its final name.
-  Result<BlobId> publish(const std::string& staged, const Sha256& hash);
-  void mark_checked(const BlobId& id, const FileState& state) const {
+  Status publish(const Owner& owner, const std::string& staged, const BlobId& id);
+  void mark_checked(const std::string& name, const FileState& state) const {
     const MutexLock lock(mutex_);
-    checked_[id] = state;
+    checked_[name] = state;
   }
 
   const std::string folder_;
@@ -154,13 +162,13 @@ class FileBlobStore final : public BlobStore {
   std::atomic<std::uint64_t> next_{0};  // Staging is emptied at open: names need no more than this.
   mutable Mutex mutex_;
   // The files whose hash was seen since start, as they were then.
-  mutable std::unordered_map<BlobId, FileState> checked_ FALAJ_GUARDED_BY(mutex_);
+  mutable std::unordered_map<std::string, FileState> checked_ FALAJ_GUARDED_BY(mutex_);
 };
 
 class FileBlobWriter final : public BlobWriter {
  public:
-  FileBlobWriter(FileBlobStore& store, std::string name, Fd file)
-      : store_(store), name_(std::move(name)), file_(std::move(file)) {}
+  FileBlobWriter(FileBlobStore& store, Owner owner, std::string name, Fd file)
+      : store_(store), owner_(std::move(owner)), name_(std::move(name)), file_(std::move(file)) {}
   ~FileBlobWriter() override {
     if (!committed_) ::unlinkat(store_.folders_.staging.get(), name_.c_str(), 0);
   }
@@ -168,36 +176,39 @@ class FileBlobWriter final : public BlobWriter {
   Status append(std::string_view bytes) override {
     FALAJ_TRY(write_all(file_.get(), bytes, store_.staging_folder() + "/" + name_));
     hasher_.update(bytes);
+    bytes_ += static_cast<std::int64_t>(bytes.size());
     return {};
   }
 
-  Result<BlobId> commit() override {
+  Result<StoredBlob> commit() override {
     if (committed_) return Error(Code::kInternal, "a blob writer commits once");
     sync_fd(file_.get(), name_, store_.durability_);
-    BlobId id = FALAJ_TRY(store_.publish(name_, hasher_.finish()));
+    const std::string hash = hasher_.finish().hex();
+    FALAJ_TRY(store_.publish(owner_, name_, BlobId(hash)));
     committed_ = true;
-    return id;
+    return StoredBlob{BlobId(hash), hash, bytes_};
   }
 
  private:
   FileBlobStore& store_;
+  const Owner owner_;
   const std::string name_;
   const Fd file_;
   Sha256Hasher hasher_;
+  std::int64_t bytes_ = 0;
   bool committed_ = false;
 };
 
-Result<std::unique_ptr<BlobWriter>> FileBlobStore::create() {
+Result<std::unique_ptr<BlobWriter>> FileBlobStore::create(const Owner& owner) {
   std::string name = fresh_name();
   Fd file = open_beneath(folders_.staging.get(), name, O_WRONLY | O_CREAT | O_EXCL, 0400);
   if (!file.valid()) return file_error(errno, "create", staging_folder() + "/" + name);
   return std::unique_ptr<BlobWriter>(
-      std::make_unique<FileBlobWriter>(*this, std::move(name), std::move(file)));
+      std::make_unique<FileBlobWriter>(*this, owner, std::move(name), std::move(file)));
 }
 
-Result<BlobId> FileBlobStore::publish(const std::string& staged, const Sha256& hash) {
-  BlobId id(hash.hex());
-  const std::string shelf = id.str().substr(0, 2);
+Status FileBlobStore::publish(const Owner& owner, const std::string& staged, const BlobId& id) {
+  const std::string shelf = shelf_of(owner);
   const int blobs = folders_.blobs.get();
   if (::mkdirat(blobs, shelf.c_str(), 0700) != 0 && errno != EEXIST) {
     return file_error(errno, "create folder", folder_ + "/blobs/" + shelf);
@@ -205,8 +216,7 @@ Result<BlobId> FileBlobStore::publish(const std::string& staged, const Sha256& h
   const Fd shelf_fd = open_beneath(blobs, shelf, O_RDONLY | O_DIRECTORY);
   if (!shelf_fd.valid()) return file_error(errno, "open folder", folder_ + "/blobs/" + shelf);
   // Replaces an equal blob: the same bytes, and a damaged copy is healed.
-  if (::renameat(folders_.staging.get(), staged.c_str(), shelf_fd.get(),
-                 id.str().substr(2).c_str()) != 0) {
+  if (::renameat(folders_.staging.get(), staged.c_str(), shelf_fd.get(), id.str().c_str()) != 0) {
     return file_error(errno, "rename", staging_folder() + "/" + staged);
   }
   // The shelf's own name too, even if it was there: its maker may not have synced it yet.
@@ -214,99 +224,73 @@ Result<BlobId> FileBlobStore::publish(const std::string& staged, const Sha256& h
   sync_fd(blobs, folder_ + "/blobs", durability_);
   // After the rename, which counts as a change. Without a state the first reader hashes it.
   struct stat info {};
-  if (::fstatat(shelf_fd.get(), id.str().substr(2).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
-    mark_checked(id, state_of(info));
+  if (::fstatat(shelf_fd.get(), id.str().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    mark_checked(blob_name(owner, id), state_of(info));
   }
-  return id;
-}
-
-Result<BlobId> FileBlobStore::adopt(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
-  if (path != staging_folder() + "/" + name || name.empty() || name == "." || name == "..") {
-    return Error(Code::kInvalidArgument,
-                 path + " is not in the staging folder; ask staging_path() for a name");
-  }
-  const Fd file = open_beneath(folders_.staging.get(), name, O_RDONLY | O_NONBLOCK);
-  if (!file.valid()) {
-    if (errno == ENOENT) return Error(Code::kNotFound, "there is no file " + path);
-    return file_error(errno, "open", path);
-  }
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return file_error(errno, "stat", path);
-  if (!S_ISREG(info.st_mode)) return Error(Code::kInvalidArgument, path + " is no regular file");
-  const Sha256 hash = FALAJ_TRY(hash_file(file.get(), path));
-  ::fchmod(file.get(), 0400);
-  sync_fd(file.get(), path, durability_);
-  return publish(name, hash);
-}
-
-Result<Fd> FileBlobStore::open_blob(const BlobId& id) const {
-  FALAJ_TRY(check_id(id));
-  Fd file = open_beneath(folders_.blobs.get(), blob_name(id), O_RDONLY);
-  if (file.valid()) return file;
-  if (errno == ENOENT) return not_found(id);
-  if (errno == ELOOP || errno == EXDEV) return corrupt(id);  // A link where a file belongs.
-  return file_error(errno, "open", blob_path(id));
-}
-
-Result<std::string> FileBlobStore::get(const BlobId& id) const {
-  const Fd file = FALAJ_TRY(open_blob(id));
-  std::string content = FALAJ_TRY(read_all(file.get(), blob_path(id)));
-  if (sha256_hex(content) != id.str()) return corrupt(id);
-  return content;
-}
-
-Result<std::string> FileBlobStore::path(const BlobId& id) const {
-  const Fd file = FALAJ_TRY(open_blob(id));
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return file_error(errno, "stat", blob_path(id));
-  const FileState state = state_of(info);  // Before the hash: a write during it is seen next time.
-  {
-    const MutexLock lock(mutex_);
-    const auto seen = checked_.find(id);
-    if (seen != checked_.end() && seen->second == state) return blob_path(id);
-  }
-  const Sha256 hash = FALAJ_TRY(hash_file(file.get(), blob_path(id)));
-  if (hash.hex() != id.str()) return corrupt(id);
-  mark_checked(id, state);
-  return blob_path(id);
-}
-
-Result<std::int64_t> FileBlobStore::size(const BlobId& id) const {
-  const Fd file = FALAJ_TRY(open_blob(id));
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return file_error(errno, "stat", blob_path(id));
-  return std::int64_t{info.st_size};
-}
-
-Status FileBlobStore::remove(const BlobId& id) {
-  FALAJ_TRY(check_id(id));
-  const Fd shelf =
-      open_beneath(folders_.blobs.get(), id.str().substr(0, 2), O_RDONLY | O_DIRECTORY);
-  if (!shelf.valid()) {
-    if (errno == ENOENT) return not_found(id);
-    return file_error(errno, "open folder of", blob_path(id));
-  }
-  if (::unlinkat(shelf.get(), id.str().substr(2).c_str(), 0) != 0) {
-    if (errno == ENOENT) return not_found(id);
-    return file_error(errno, "remove", blob_path(id));
-  }
-  sync_fd(shelf.get(), blob_path(id), durability_);
-  const MutexLock lock(mutex_);
-  checked_.erase(id);
   return {};
 }
 
-Result<std::vector<BlobId>> FileBlobStore::list() const {
-  const std::string path = folder_ + "/blobs";
+Result<Fd> FileBlobStore::open_checked(const Owner& owner, const BlobId& id) const {
+  FALAJ_TRY(check_id(id));
+  const std::string name = blob_name(owner, id);
+  Fd file = open_beneath(folders_.blobs.get(), name, O_RDONLY);
+  if (!file.valid()) {
+    if (errno == ENOENT) return not_found(id);
+    if (errno == ELOOP || errno == EXDEV) return corrupt(id);  // A link where a file belongs.
+    return file_error(errno, "open", shown(owner, id));
+  }
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return file_error(errno, "stat", shown(owner, id));
+  const FileState state = state_of(info);  // Before the hash: a write during it is seen next time.
+  {
+    const MutexLock lock(mutex_);
+    const auto seen = checked_.find(name);
+    if (seen != checked_.end() && seen->second == state) return file;
+  }
+  const Sha256 hash = FALAJ_TRY(hash_file(file.get(), shown(owner, id)));
+  if (hash.hex() != id.str()) return corrupt(id);
+  mark_checked(name, state);
+  return file;
+}
+
+Result<std::unique_ptr<ByteReader>> FileBlobStore::open(const Owner& owner,
+                                                        const BlobId& id) const {
+  Fd file = FALAJ_TRY(open_checked(owner, id));
+  return open_descriptor(Descriptor(file.release()));
+}
+
+Result<BlobGrant> FileBlobStore::grant(const Owner& owner, const BlobId& id) const {
+  Fd file = FALAJ_TRY(open_checked(owner, id));
+  return BlobGrant{Descriptor(file.release()), ""};
+}
+
+Status FileBlobStore::remove(const Owner& owner, const BlobId& id) {
+  FALAJ_TRY(check_id(id));
+  const Fd shelf = open_beneath(folders_.blobs.get(), shelf_of(owner), O_RDONLY | O_DIRECTORY);
+  if (!shelf.valid()) {
+    if (errno == ENOENT) return not_found(id);
+    return file_error(errno, "open folder of", shown(owner, id));
+  }
+  if (::unlinkat(shelf.get(), id.str().c_str(), 0) != 0) {
+    if (errno == ENOENT) return not_found(id);
+    return file_error(errno, "remove", shown(owner, id));
+  }
+  sync_fd(shelf.get(), shown(owner, id), durability_);
+  const MutexLock lock(mutex_);
+  checked_.erase(blob_name(owner, id));
+  return {};
+}
+
+Result<std::vector<BlobId>> FileBlobStore::list(const Owner& owner) const {
+  const std::string shelf = shelf_of(owner);
+  const Fd fd = open_beneath(folders_.blobs.get(), shelf, O_RDONLY | O_DIRECTORY);
+  if (!fd.valid()) {
+    if (errno == ENOENT) return std::vector<BlobId>();
+    return file_error(errno, "open folder", folder_ + "/blobs/" + shelf);
+  }
   std::vector<BlobId> ids;
-  for (const std::string& shelf : FALAJ_TRY(names_in(folders_.blobs.get(), path))) {
-    if (shelf.size() != 2 || !is_hex(shelf)) continue;
-    const Fd fd = open_beneath(folders_.blobs.get(), shelf, O_RDONLY | O_DIRECTORY);
-    if (!fd.valid()) return file_error(errno, "open folder", path + "/" + shelf);
-    for (const std::string& rest : FALAJ_TRY(names_in(fd.get(), path + "/" + shelf))) {
-      if (rest.size() + 2 == kHashDigits && is_hex(rest)) ids.emplace_back(shelf + rest);
-    }
+  for (const std::string& name : FALAJ_TRY(names_in(fd.get(), folder_ + "/blobs/" + shelf))) {
+    if (name.size() == kHashDigits && is_hex(name)) ids.emplace_back(name);
   }
   std::sort(ids.begin(), ids.end());
   return ids;

@@ -10,13 +10,23 @@
 
 namespace falaj::table {
 
-Status read_parquet(const std::string& path, const ReadOptions& options, const OnBatch& on_batch);
-Result<Schema> read_parquet_schema(const std::string& path);
-Status write_parquet(const std::string& path, const Batch& batch, const WriteOptions& options);
+// Bytes and how messages call them.
+struct NamedReader {
+  const ByteReader& bytes;
+  std::string name;  // "the file", or a path that somebody gave.
+};
+struct NamedWriter {
+  ByteWriter& bytes;
+  std::string name;
+};
+
+Status read_parquet(const NamedReader& file, const ReadOptions& options, const OnBatch& on_batch);
+Result<Schema> read_parquet_schema(const NamedReader& file);
+Status write_parquet(const NamedWriter& file, const Batch& batch, const WriteOptions& options);
 
 // Both the file and the stream form are read; the file form is written.
-Status read_arrow_ipc(const std::string& path, const ReadOptions& options, const OnBatch& on_batch);
-Result<Schema> read_arrow_ipc_schema(const std::string& path);
-Status write_arrow_ipc(const std::string& path, const Batch& batch, const WriteOptions& options);
+Status read_arrow_ipc(const NamedReader& file, const ReadOptions& options, const OnBatch& on_batch);
+Result<Schema> read_arrow_ipc_schema(const NamedReader& file);
+Status write_arrow_ipc(const NamedWriter& file, const Batch& batch, const WriteOptions& options);
 
 }  // namespace falaj::table

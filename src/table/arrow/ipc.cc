@@ -1,4 +1,3 @@
-#include <arrow/io/file.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
 
@@ -8,6 +7,7 @@
 
 #include "table/arrow/convert.h"
 #include "table/arrow/files.h"
+#include "table/arrow/streams.h"
 
 namespace falaj::table {
 namespace {
@@ -25,8 +25,10 @@ using ::arrow::ipc::IpcReadOptions;
 
 // One of the two forms; `next` gives a null record at the end.
 struct OpenIpc {
-  std::int64_t file_bytes = 0;
-  std::shared_ptr<::arrow::io::ReadableFile> file;
+  explicit OpenIpc(const ByteReader& bytes)
+      : file_bytes(bytes.size()), file(std::make_shared<ReaderStream>(bytes, ipc_pool())) {}
+  std::int64_t file_bytes;
+  std::shared_ptr<ReaderStream> file;
   std::shared_ptr<::arrow::ipc::RecordBatchFileReader> file_form;
   std::shared_ptr<::arrow::RecordBatchReader> stream_form;
   int next_index = 0;
@@ -64,18 +66,6 @@ struct OpenIpc {
   return ::arrow::Status::OK();
 }
 
-Result<std::unique_ptr<OpenIpc>> open_ipc(const std::string& path) {
-  auto opened = ::arrow::io::ReadableFile::Open(path, ipc_pool());
-  if (!opened.ok()) return Error(Code::kNotFound, path + ": " + opened.status().message());
-  const auto size = (*opened)->GetSize();
-  if (!size.ok()) return from_arrow(path, size.status());
-  auto out = std::make_unique<OpenIpc>();
-  out->file_bytes = *size;
-  out->file = *opened;
-  if (const auto status = open_reader(*out); !status.ok()) return from_arrow(path, status);
-  return out;
-}
-
 // Offsets and dictionary indices. Texts that are not UTF-8 are bad rows of ours, not a broken file,
 // so they are looked at as bytes here.
 ::arrow::Status check_inside(const ::arrow::Array& column) {
@@ -111,10 +101,9 @@ Status read_records(const std::string& path, OpenIpc& open, const ReadOptions& o
   }
 }
 
-::arrow::Status write_records(const std::string& path, const Batch& batch,
+::arrow::Status write_records(const std::shared_ptr<WriterStream>& sink, const Batch& batch,
                               const WriteOptions& options) {
   const auto table = to_arrow(batch);
-  ARROW_ASSIGN_OR_RAISE(auto sink, ::arrow::io::FileOutputStream::Open(path));
   ARROW_ASSIGN_OR_RAISE(auto writer, ::arrow::ipc::MakeFileWriter(sink, table->schema()));
   const std::size_t group = std::max<std::size_t>(options.row_group_rows, 1);
   ARROW_RETURN_NOT_OK(writer->WriteTable(*table, static_cast<std::int64_t>(group)));
@@ -124,33 +113,48 @@ Status read_records(const std::string& path, OpenIpc& open, const ReadOptions& o
 
 }  // namespace
 
-Status read_arrow_ipc(const std::string& path, const ReadOptions& options,
+Status read_arrow_ipc(const NamedReader& file, const ReadOptions& options,
                       const OnBatch& on_batch) {
+  OpenIpc open(file.bytes);
+  Status status;
   try {
-    const auto open = FALAJ_TRY(open_ipc(path));
-    return read_records(path, *open, options, on_batch);
+    const auto opened = open_reader(open);
+    status = opened.ok() ? read_records(file.name, open, options, on_batch)
+                         : Status(from_arrow(file.name, opened));
   } catch (const std::exception& problem) {
-    return Error(ErrorId::kMalformedTable, path + ": " + problem.what());
+    status = Error(ErrorId::kMalformedTable, file.name + ": " + problem.what());
   }
+  // What the store said comes before what the library made of it.
+  if (const auto failure = open.file->failure(); failure && !status.ok()) return *failure;
+  return status;
 }
 
-Result<Schema> read_arrow_ipc_schema(const std::string& path) {
+Result<Schema> read_arrow_ipc_schema(const NamedReader& file) {
+  OpenIpc open(file.bytes);
+  Error error(ErrorId::kMalformedTable, "");
   try {
-    const auto open = FALAJ_TRY(open_ipc(path));
-    return FALAJ_TRY(select_columns(path, *open->schema(), {})).schema;
+    const auto opened = open_reader(open);
+    if (opened.ok()) return FALAJ_TRY(select_columns(file.name, *open.schema(), {})).schema;
+    error = from_arrow(file.name, opened);
   } catch (const std::exception& problem) {
-    return Error(ErrorId::kMalformedTable, path + ": " + problem.what());
+    error = Error(ErrorId::kMalformedTable, file.name + ": " + problem.what());
   }
+  if (const auto failure = open.file->failure()) return *failure;
+  return error;
 }
 
-Status write_arrow_ipc(const std::string& path, const Batch& batch, const WriteOptions& options) {
+Status write_arrow_ipc(const NamedWriter& file, const Batch& batch, const WriteOptions& options) {
+  const auto sink = std::make_shared<WriterStream>(file.bytes);
+  std::string problem;
   try {
-    const auto status = write_records(path, batch, options);
+    const auto status = write_records(sink, batch, options);
     if (status.ok()) return {};
-    return Error(Code::kInternal, "cannot write " + path + ": " + status.message());
-  } catch (const std::exception& problem) {
-    return Error(Code::kInternal, "cannot write " + path + ": " + problem.what());
+    problem = status.message();
+  } catch (const std::exception& thrown) {
+    problem = thrown.what();
   }
+  if (sink->failure()) return *sink->failure();
+  return Error(Code::kInternal, "cannot write " + file.name + ": " + problem);
 }
 
 }  // namespace falaj::table

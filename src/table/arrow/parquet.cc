@@ -1,4 +1,3 @@
-#include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/arrow/writer.h>
@@ -12,6 +11,7 @@
 
 #include "table/arrow/convert.h"
 #include "table/arrow/files.h"
+#include "table/arrow/streams.h"
 
 namespace falaj::table {
 namespace {
@@ -26,10 +26,11 @@ Error malformed(const std::string& path, std::string_view what) {
 
 // Everything that must outlive the reader, in one place.
 struct OpenParquet {
-  explicit OpenParquet(std::int64_t bytes)
-      : pool(::arrow::default_memory_pool(), memory_limit(bytes)), file_bytes(bytes) {}
+  explicit OpenParquet(const ByteReader& bytes)
+      : pool(::arrow::default_memory_pool(), memory_limit(bytes.size())),
+        stream(std::make_shared<ReaderStream>(bytes, &pool)) {}
   ::arrow::CappedMemoryPool pool;
-  std::int64_t file_bytes;
+  std::shared_ptr<ReaderStream> stream;
   std::unique_ptr<::parquet::arrow::FileReader> reader;
   std::shared_ptr<::arrow::Schema> schema;
 };
@@ -50,6 +51,12 @@ Result<std::int64_t> footer_length(const std::string& path, ::arrow::io::RandomA
     return malformed(path, "its metadata claims " + std::to_string(length) + " bytes");
   }
   return std::int64_t{length};
+}
+
+Result<std::int64_t> size_of(const std::string& path, ReaderStream& stream) {
+  const auto size = stream.GetSize();
+  if (!size.ok()) return from_arrow(path, size.status());
+  return *size;
 }
 
 // A column chunk lies inside the file, and the row groups sum up to the file's rows.
@@ -79,16 +86,10 @@ Status check_metadata(const std::string& path, const ::parquet::FileMetaData& me
   return {};
 }
 
-Result<std::unique_ptr<OpenParquet>> open_parquet(const std::string& path, std::size_t batch_rows) {
-  auto opened = ::arrow::io::ReadableFile::Open(path);
-  if (!opened.ok()) return Error(Code::kNotFound, path + ": " + opened.status().message());
-  const auto file = *opened;
-  const auto size = file->GetSize();
-  if (!size.ok()) return from_arrow(path, size.status());
-  const std::int64_t footer = FALAJ_TRY(footer_length(path, *file, *size));
-
-  auto out = std::make_unique<OpenParquet>(*size);
-  ::parquet::ReaderProperties properties(&out->pool);
+Status open_parquet(const std::string& path, std::size_t batch_rows, OpenParquet& open) {
+  const std::int64_t size = FALAJ_TRY(size_of(path, *open.stream));
+  const std::int64_t footer = FALAJ_TRY(footer_length(path, *open.stream, size));
+  ::parquet::ReaderProperties properties(&open.pool);
   // Nothing in the metadata can be larger or more numerous than the metadata has bytes.
   properties.set_thrift_string_size_limit(static_cast<std::int32_t>(footer));
   properties.set_thrift_container_size_limit(
@@ -98,18 +99,18 @@ Result<std::unique_ptr<OpenParquet>> open_parquet(const std::string& path, std::
   arrow_properties.set_pre_buffer(false);
 
   ::parquet::arrow::FileReaderBuilder builder;
-  if (const auto status = builder.Open(file, properties); !status.ok()) {
+  if (const auto status = builder.Open(open.stream, properties); !status.ok()) {
     return from_arrow(path, status);
   }
-  FALAJ_TRY(check_metadata(path, *builder.raw_reader()->metadata(), *size));
-  builder.memory_pool(&out->pool)->properties(arrow_properties);
+  FALAJ_TRY(check_metadata(path, *builder.raw_reader()->metadata(), size));
+  builder.memory_pool(&open.pool)->properties(arrow_properties);
   auto built = builder.Build();
   if (!built.ok()) return from_arrow(path, built.status());
-  out->reader = std::move(*built);
-  if (const auto status = out->reader->GetSchema(&out->schema); !status.ok()) {
+  open.reader = std::move(*built);
+  if (const auto status = open.reader->GetSchema(&open.schema); !status.ok()) {
     return from_arrow(path, status);
   }
-  return out;
+  return {};
 }
 
 // The library reads a column by the number of its leaf, which differs from the field's when an
@@ -172,15 +173,14 @@ std::shared_ptr<::parquet::WriterProperties> writer_properties(const Batch& batc
   return builder.build();
 }
 
-::arrow::Status write_table(const std::string& path, const Batch& batch,
-                            const WriteOptions& options) {
+::arrow::Status write_to(const std::shared_ptr<WriterStream>& sink, const Batch& batch,
+                         const WriteOptions& options) {
   auto table = to_arrow(batch);
   if (!options.metadata.empty()) {
     auto metadata = std::make_shared<::arrow::KeyValueMetadata>();
     for (const auto& [key, value] : options.metadata) metadata->Append(key, value);
     table = table->ReplaceSchemaMetadata(metadata);
   }
-  ARROW_ASSIGN_OR_RAISE(auto sink, ::arrow::io::FileOutputStream::Open(path));
   ARROW_RETURN_NOT_OK(::parquet::arrow::WriteTable(
       *table, ::arrow::default_memory_pool(), sink,
       static_cast<std::int64_t>(std::max<std::size_t>(options.row_group_rows, 1)),
@@ -190,34 +190,45 @@ std::shared_ptr<::parquet::WriterProperties> writer_properties(const Batch& batc
 
 }  // namespace
 
-Status read_parquet(const std::string& path, const ReadOptions& options, const OnBatch& on_batch) {
+Status read_parquet(const NamedReader& file, const ReadOptions& options, const OnBatch& on_batch) {
+  OpenParquet open(file.bytes);
+  Status status;
   try {
-    const auto open = FALAJ_TRY(open_parquet(path, options.batch_rows));
-    return read_groups(path, *open, options, on_batch);
+    status = open_parquet(file.name, options.batch_rows, open);
+    if (status.ok()) status = read_groups(file.name, open, options, on_batch);
   } catch (const std::exception& problem) {
-    return malformed(path, problem.what());
+    status = malformed(file.name, problem.what());
   }
+  // What the store said comes before what the library made of it.
+  if (const auto failure = open.stream->failure(); failure && !status.ok()) return *failure;
+  return status;
 }
 
-Result<Schema> read_parquet_schema(const std::string& path) {
+Result<Schema> read_parquet_schema(const NamedReader& file) {
+  OpenParquet open(file.bytes);
+  Status status;
   try {
-    const auto open = FALAJ_TRY(open_parquet(path, 1));
-    return FALAJ_TRY(select_columns(path, *open->schema, {})).schema;
+    status = open_parquet(file.name, 1, open);
+    if (status.ok()) return FALAJ_TRY(select_columns(file.name, *open.schema, {})).schema;
   } catch (const std::exception& problem) {
-    return malformed(path, problem.what());
+    status = malformed(file.name, problem.what());
   }
+  if (const auto failure = open.stream->failure()) return *failure;
+  return status.error();
 }
 
-Status write_parquet(const std::string& path, const Batch& batch, const WriteOptions& options) {
+Status write_parquet(const NamedWriter& file, const Batch& batch, const WriteOptions& options) {
+  const auto sink = std::make_shared<WriterStream>(file.bytes);
+  std::string problem;
   try {
-    const auto status = write_table(path, batch, options);
-    if (!status.ok()) {
-      return Error(Code::kInternal, "cannot write " + path + ": " + status.message());
-    }
-    return {};
-  } catch (const std::exception& problem) {
-    return Error(Code::kInternal, "cannot write " + path + ": " + problem.what());
+    const auto status = write_to(sink, batch, options);
+    if (status.ok()) return {};
+    problem = status.message();
+  } catch (const std::exception& thrown) {
+    problem = thrown.what();
   }
+  if (sink->failure()) return *sink->failure();
+  return Error(Code::kInternal, "cannot write " + file.name + ": " + problem);
 }
 
 }  // namespace falaj::table

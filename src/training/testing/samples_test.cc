@@ -81,9 +81,9 @@ lightgbm::Library library() {
 }
 
 OnnxRunner walking_runner() {
-  return [](const std::string& path, std::span<const float> matrix,
+  return [](std::string_view graph, std::span<const float> matrix,
             std::size_t columns) -> Result<std::vector<float>> {
-    const auto trees = FALAJ_TRY(onnx::read_trees(read_bytes(path)));
+    const auto trees = FALAJ_TRY(onnx::read_trees(graph));
     const auto walker = FALAJ_TRY(onnx::Walker::build(trees));
     std::vector<float> scores;
     for (std::size_t at = 0; at < matrix.size(); at += columns) {

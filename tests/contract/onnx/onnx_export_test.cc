@@ -35,9 +35,9 @@ serving::Runtime& runtime() {
 // Loads the file once.
 OnnxRunner runtime_runner() {
   auto session = std::make_shared<std::unique_ptr<serving::Session>>();
-  return [session](const std::string& path, std::span<const float> matrix,
+  return [session](std::string_view graph, std::span<const float> matrix,
                    std::size_t columns) -> Result<std::vector<float>> {
-    if (*session == nullptr) *session = FALAJ_TRY(runtime().load(path));
+    if (*session == nullptr) *session = FALAJ_TRY(runtime().load_bytes(graph));
     std::vector<float> scores;
     FALAJ_TRY((*session)->score(matrix, columns, scores));
     return scores;
@@ -63,8 +63,7 @@ class OnnxExport : public ::testing::Test {
   }
 
   Result<Proof> prove(const onnx::Trees& trees) {
-    const std::string path = folder_.path() + "/model.onnx";
-    testing::write_bytes(path, onnx::write_trees(trees, {}));
+    const std::string graph = onnx::write_trees(trees, {});
     auto booster = FALAJ_TRY(lightgbm::Booster::load(testing::library(), text_));
     booster.set_threads(2);
     const EnginePredictor engine{
@@ -75,7 +74,7 @@ class OnnxExport : public ::testing::Test {
           return booster.leaves({rows, model_.features}, model_.trees.size());
         }};
     return prove_equal(
-        {model_, path, engine, runtime_runner(), data_.valid.values, 100'000, 1, {}});
+        {model_, graph, engine, runtime_runner(), data_.valid.values, 100'000, 1, {}});
   }
 
   void expect_equal() {
@@ -208,20 +207,19 @@ TEST_F(OnnxExport, outputs_are_the_declared_tensors) {
 
 TEST_F(OnnxExport, the_engine_proves_its_model_in_the_runtime) {
   EngineConfig config;
-  config.data = folder_.path() + "/data.parquet";
-  ASSERT_TRUE(table::write_file(config.data, table::Format::kParquet,
-                                testing::sample_batch(20'000, 12, LabelKind::kClasses, 37))
+  TextWriter data;
+  ASSERT_TRUE(table::write_table(data, table::Format::kParquet,
+                                 testing::sample_batch(20'000, 12, LabelKind::kClasses, 37))
                   .ok());
   config.features = testing::feature_names(12);
   config.label = "label";
   config.engine = "lightgbm";
   config.library = FALAJ_LIGHTGBM;
-  testing::write_bytes(folder_.path() + "/train.json", to_json(to_value(config)));
-  const Status status = run_engine(folder_.path(), runtime_runner(), [](const Value&) {});
-  ASSERT_TRUE(status.ok()) << status.error().message;
-  const auto result = parse_json(testing::read_bytes(folder_.path() + "/result.json"));
-  EXPECT_EQ((*result)["proof"].integer("mismatches", -1), 0);
-  EXPECT_GE((*result)["proof"].integer("rows"), 100'000);
+  const auto output =
+      run_engine(config, TextReader(data.take()), runtime_runner(), [](const Value&) {});
+  ASSERT_TRUE(output.ok()) << output.error().message;
+  EXPECT_EQ(output->result["proof"].integer("mismatches", -1), 0);
+  EXPECT_GE(output->result["proof"].integer("rows"), 100'000);
 }
 
 }  // namespace
