@@ -186,8 +186,8 @@ Status open_log(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
 Status open_inherited(const ChildSpec& spec, ChildEnds& theirs) {
   for (const Inherited& file : spec.inherited) {
     if (file.number < 3 || file.number == spec.channel_fd || file.file == nullptr) {
-      return Error(Code::kInvalidArgument, "a child cannot get a file as its descriptor " +
-                                               std::to_string(file.number));
+      return Error(Code::kInvalidArgument,
+                   "a child cannot get a file as its descriptor " + std::to_string(file.number));
     }
     theirs.inherited.push_back(raised_copy(file.file->get(), spec));
     if (!theirs.inherited.back().open()) return failed("duplicate a descriptor for the child");

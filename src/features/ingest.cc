@@ -62,12 +62,12 @@ class Intake {
     options.on_bad_row = [this](const table::BadRow& row) { quarantine_.add(row); };
     const Status read =
         table::read_table(file.bytes, file.format, options,
-                         [&](Batch batch, const std::vector<std::uint64_t>& lines) -> Status {
-                           FALAJ_TRY(may_go_on());
-                           FALAJ_TRY(take(std::move(batch), lines));
-                           if (file.on_progress) file.on_progress(rows_read());
-                           return {};
-                         });
+                          [&](Batch batch, const std::vector<std::uint64_t>& lines) -> Status {
+                            FALAJ_TRY(may_go_on());
+                            FALAJ_TRY(take(std::move(batch), lines));
+                            if (file.on_progress) file.on_progress(rows_read());
+                            return {};
+                          });
     if (!read.ok()) return read;
     return writer_.finish();
   }
@@ -179,10 +179,11 @@ struct Ingest::Impl {
                          const std::vector<Segment>& segments) {
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const Segment& segment = segments[i];
-      FALAJ_TRY(tx.execute("INSERT INTO feature_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
-                           {static_cast<std::int64_t>(commit), static_cast<std::int64_t>(i),
-                            segment.blob.str(), segment.content, static_cast<std::int64_t>(segment.rows),
-                            segment.event_min.nanos, segment.event_max.nanos}));
+      FALAJ_TRY(
+          tx.execute("INSERT INTO feature_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
+                     {static_cast<std::int64_t>(commit), static_cast<std::int64_t>(i),
+                      segment.blob.str(), segment.content, static_cast<std::int64_t>(segment.rows),
+                      segment.event_min.nanos, segment.event_max.nanos}));
     }
     return {};
   }

@@ -34,7 +34,8 @@ TEST(Ingest, accepts_good_rows_and_quarantines_each_bad_one_with_its_line) {
   EXPECT_THAT(reasons[4], HasSubstr("\"customer_id\" is empty, but it is part of the key"));
   EXPECT_THAT(reasons[5], HasSubstr("\"at\" is empty"));
   EXPECT_THAT(reasons[6], HasSubstr("\"amount\" is -1, below the least expected, 0"));
-  const std::string file = world.blobs->get(world.owner_of_view("activity"), report->quarantine).value();
+  const std::string file =
+      world.blobs->get(world.owner_of_view("activity"), report->quarantine).value();
   EXPECT_THAT(file, testing::StartsWith("line,reason,raw\n"));
   EXPECT_THAT(file, HasSubstr("\"2,2026-01-01,2026-01-02,oops,Dubai\""));
   EXPECT_THAT(file, HasSubstr("-1,a \"\"b\"\""));
@@ -152,7 +153,8 @@ TEST(Ingest, errors_say_the_file) {
       {text_key.bytes(), table::Format::kParquet},
   };
   for (const auto& c : cases) {
-    const auto report = world.ingest->append(world.context, "activity", {TextReader(c.bytes), c.format, {}});
+    const auto report =
+        world.ingest->append(world.context, "activity", {TextReader(c.bytes), c.format, {}});
     ASSERT_FALSE(report.ok()) << c.bytes;
     EXPECT_THAT(report.error().message, HasSubstr("the file"));
   }

@@ -39,6 +39,7 @@ std::vector<table::Field> fields_of(const FeatureView& view) {
 struct ViewState {
   std::string project;
   std::string view;
+  Zone zone;  // Of its first commit; unlabelled before there is one.
   std::vector<table::Field> keys;
   std::vector<table::Field> fields;
   std::uint32_t slot = 0;
@@ -46,6 +47,7 @@ struct ViewState {
   Mutex turn;
   std::uint64_t watermark FALAJ_GUARDED_BY(turn) = 0;
 
+  storage::Owner owner() const { return owner_of_view(project, zone, view); }
   bool fits(const FeatureView& definition, const Entity& entity) const {
     return keys == entity.keys && fields == fields_of(definition);
   }
@@ -210,20 +212,23 @@ class OnlineRows final : public Online {
                    "over 16384 online views since start: restart to forget changed ones");
     }
     auto index = std::make_unique<ViewIndex>(state.fields.size());
-    const std::string prefix = row_prefix(state.project, state.view);
-    RowUnpacker unpacker(kv_, state.fields);
+    FALAJ_TRY(find_zone(state));
+    RowUnpacker unpacker(kv_, state.owner(), state.fields);
     RowWords words(state.fields.size());
     std::uint64_t last = 0;
     Status status;
-    FALAJ_TRY(kv_.scan(prefix, [&](std::string_view key, std::string_view value) {
+    std::optional<std::string> watermark;
+    const auto take = [&](std::string_view key, std::string_view value) {
+      if (key == kWatermarkKey) watermark = value;
+      if (key.empty() || key.front() != kRowMark) return true;
       status = unpacker.unpack(value, words);
       if (!status.ok()) return false;
       last = std::max(last, commit_of(words.words()[2]));
-      index->put(key.substr(prefix.size()), words.words(), ViewIndex::Replaced::kForget);
+      index->put(key.substr(1), words.words(), ViewIndex::Replaced::kForget);
       return true;
-    }));
+    };
+    if (state.zone.labelled()) FALAJ_TRY(kv_.scan(state.owner(), take));
     FALAJ_TRY(std::move(status));
-    const auto watermark = FALAJ_TRY(kv_.get(watermark_key(state.project, state.view)));
     const MutexLock lock(state.turn);
     state.watermark = watermark ? decode_number(*watermark) : 0;
     index->show(std::max(last, state.watermark));
@@ -231,6 +236,17 @@ class OnlineRows final : public Online {
     state.index = index.get();
     slots_[state.slot].store(index.get(), std::memory_order_release);
     indexes_.push_back(std::move(index));
+    return {};
+  }
+
+  // A view's online rows stay where its first rows came to be.
+  Status find_zone(ViewState& state) {
+    const storage::SqlRows rows =
+        FALAJ_TRY(storage::query(sql_,
+                                 "SELECT zone FROM feature_commits WHERE project = ? AND view = ? "
+                                 "ORDER BY commit_number LIMIT 1",
+                                 {state.project, state.view}));
+    if (!rows.empty()) state.zone = Zone(rows[0].text(0));
     return {};
   }
 
@@ -258,8 +274,8 @@ class OnlineRows final : public Online {
       const std::uint64_t commit = segments[i].commit;
       Batch newest;
       for (; i < segments.size() && segments[i].commit == commit; ++i) {
-        const Batch rows = FALAJ_TRY(
-            read_segment(blobs_, {state.project, state.view}, segments[i], schema));
+        const Batch rows =
+            FALAJ_TRY(read_segment(blobs_, {state.project, state.view}, segments[i], schema));
         newest.append(newest_rows(rows, keys));
       }
       FALAJ_TRY(write_rows(state, newest, commit));
@@ -308,25 +324,26 @@ class OnlineRows final : public Online {
   }
 
   // In parts; the watermark goes with the last, so a part that is missing is written again.
-  Status write_durably(const ViewState& state, const Batch& rows, const KeyColumn& row_keys,
+  Status write_durably(ViewState& state, const Batch& rows, const KeyColumn& row_keys,
                        const std::vector<bool>& wins, std::uint64_t commit) {
     const std::size_t keys = state.keys.size();
     const RowPacker packer(state.fields);
     const std::span<const Column> features = std::span(rows.columns).subspan(keys + 3);
-    const std::string prefix = row_prefix(state.project, state.view);
+    if (!state.zone.labelled()) FALAJ_TRY(find_zone(state));
+    const storage::Owner owner = state.owner();
     std::vector<storage::KvWrite> batch{packer.schema_record()};
     for (std::size_t row = 0; row < rows.rows(); ++row) {
       if (!wins[row]) continue;
       batch.push_back(
-          {prefix + std::string(row_keys[row]),
+          {kRowMark + std::string(row_keys[row]),
            packer.pack(rows.columns[keys].ints()[row], created_of(rows, keys, row),
                        sequence_of(commit, rows.columns[keys + 2].ints()[row]), features, row)});
       if (batch.size() < kRowsPerWrite) continue;
-      FALAJ_TRY(kv_.write(batch));
+      FALAJ_TRY(kv_.write(owner, batch));
       batch.clear();
     }
-    batch.push_back({watermark_key(state.project, state.view), encode_number(commit)});
-    return kv_.write(batch);
+    batch.push_back({std::string(kWatermarkKey), encode_number(commit)});
+    return kv_.write(owner, batch);
   }
 
   static void to_words(const Batch& rows, std::size_t row, std::size_t keys, std::uint64_t commit,

@@ -21,8 +21,8 @@ struct Manifest {
   std::string name;
   std::string project;
   std::string zone;
-  std::string id;  // SHA-256 over everything below but `data` and the time of freezing.
-  BlobId data;     // Parquet: keys, time, label, features…, "split" (train | valid).
+  std::string id;           // SHA-256 over everything below but `data` and the time of freezing.
+  BlobId data;              // Parquet: keys, time, label, features…, "split" (train | valid).
   std::string data_sha256;  // Of the Parquet bytes; `data` names how this store keeps them.
   std::uint64_t rows = 0;
   std::uint64_t rows_valid = 0;

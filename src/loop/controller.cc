@@ -398,8 +398,7 @@ Result<Comparison> Controller::Impl::measure(const Bound& bound, const features:
   const auto champion_session = FALAJ_TRY(load(champion));
   const auto candidate_session = FALAJ_TRY(load(candidate));
   const auto data = FALAJ_TRY(blobs.open(features::owner_of(gate), gate.data));
-  return compare(*data, gate.label,
-                 {champion_session.get(), champion.signature.features},
+  return compare(*data, gate.label, {champion_session.get(), champion.signature.features},
                  {candidate_session.get(), candidate.signature.features});
 }
 

@@ -56,19 +56,19 @@ Result<Comparison> compare(const ByteReader& file, const std::string& label,
   std::vector<float> candidate_scores;
   std::vector<std::uint8_t> labels;
   FALAJ_TRY(table::read_table(file, table::Format::kParquet, options,
-                             [&](table::Batch batch, const std::vector<std::uint64_t>&) -> Status {
-                               const table::Column* truth = batch.find(label);
-                               std::vector<std::size_t> rows;
-                               for (std::size_t row = 0; row < batch.rows(); ++row) {
-                                 const double value = truth->number_at(row);
-                                 if (std::isnan(value)) continue;
-                                 rows.push_back(row);
-                                 labels.push_back(value > 0.5 ? 1 : 0);
-                               }
-                               if (rows.empty()) return {};
-                               FALAJ_TRY(score(champion, batch, rows, champion_scores));
-                               return score(candidate, batch, rows, candidate_scores);
-                             }));
+                              [&](table::Batch batch, const std::vector<std::uint64_t>&) -> Status {
+                                const table::Column* truth = batch.find(label);
+                                std::vector<std::size_t> rows;
+                                for (std::size_t row = 0; row < batch.rows(); ++row) {
+                                  const double value = truth->number_at(row);
+                                  if (std::isnan(value)) continue;
+                                  rows.push_back(row);
+                                  labels.push_back(value > 0.5 ? 1 : 0);
+                                }
+                                if (rows.empty()) return {};
+                                FALAJ_TRY(score(champion, batch, rows, champion_scores));
+                                return score(candidate, batch, rows, candidate_scores);
+                              }));
   Comparison comparison;
   comparison.rows = static_cast<std::int64_t>(labels.size());
   comparison.positives = std::count(labels.begin(), labels.end(), std::uint8_t{1});

@@ -14,15 +14,15 @@ Result<std::vector<double>> train_values(const ByteReader& file, const table::Fi
   options.schema.fields = {feature, {std::string(kSplitColumn), table::Type::kString}};
   std::vector<double> values;
   FALAJ_TRY(table::read_table(file, table::Format::kParquet, options,
-                             [&](table::Batch batch, const std::vector<std::uint64_t>&) -> Status {
-                               const table::StringColumn& split = batch.columns[1].strings();
-                               for (std::size_t row = 0; row < batch.rows(); ++row) {
-                                 if (split[row] != kTrain) continue;
-                                 values.push_back(static_cast<double>(
-                                     static_cast<float>(batch.columns[0].number_at(row))));
-                               }
-                               return {};
-                             }));
+                              [&](table::Batch batch, const std::vector<std::uint64_t>&) -> Status {
+                                const table::StringColumn& split = batch.columns[1].strings();
+                                for (std::size_t row = 0; row < batch.rows(); ++row) {
+                                  if (split[row] != kTrain) continue;
+                                  values.push_back(static_cast<double>(
+                                      static_cast<float>(batch.columns[0].number_at(row))));
+                                }
+                                return {};
+                              }));
   return values;
 }
 

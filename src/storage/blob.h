@@ -17,17 +17,9 @@
 #include "base/descriptor.h"
 #include "base/ids.h"
 #include "base/result.h"
-#include "base/zone.h"
+#include "storage/owner.h"
 
 namespace falaj::storage {
-
-// Whose bytes, where they may be, and of what.
-struct Owner {
-  ProjectName project;
-  Zone zone;
-  std::string object;  // "FeatureView/customer_activity"
-  auto operator<=>(const Owner&) const = default;
-};
 
 struct StoredBlob {
   BlobId id;                   // Of what lies on disk.

@@ -18,57 +18,61 @@ namespace {
 
 class FakeKvStore final : public KvStore {
  public:
-  Result<std::optional<std::string>> get(std::string_view key) const override {
+  Result<std::optional<std::string>> get(const Owner& owner, std::string_view key) const override {
     const MutexLock lock(mutex_);
-    return find(key);
+    return find(owner, key);
   }
 
   Result<std::vector<std::optional<std::string>>> get_many(
-      const std::vector<std::string>& keys) const override {
+      const Owner& owner, const std::vector<std::string>& keys) const override {
     const MutexLock lock(mutex_);
     std::vector<std::optional<std::string>> values;
     values.reserve(keys.size());
-    for (const std::string& key : keys) values.push_back(find(key));
+    for (const std::string& key : keys) values.push_back(find(owner, key));
     return values;
   }
 
-  Status write(const std::vector<KvWrite>& batch) override {
+  Status write(const Owner& owner, const std::vector<KvWrite>& batch) override {
     const MutexLock lock(mutex_);
+    Rows& rows = rows_[owner];
     for (const KvWrite& write : batch) {
       if (write.value.has_value()) {
-        rows_[write.key] = *write.value;
+        rows[write.key] = *write.value;
       } else {
-        rows_.erase(write.key);
+        rows.erase(write.key);
       }
     }
     return {};
   }
 
-  Status scan(std::string_view prefix,
+  Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
-    const Rows snapshot = [&] {
+    Rows snapshot;
+    {
       const MutexLock lock(mutex_);
-      return rows_;
-    }();
-    for (auto it = snapshot.lower_bound(prefix); it != snapshot.end(); ++it) {
-      if (!std::string_view(it->first).starts_with(prefix)) break;
-      if (!visit(it->first, it->second)) break;
+      const auto rows = rows_.find(owner);
+      if (rows != rows_.end()) snapshot = rows->second;
+    }
+    for (const auto& [key, value] : snapshot) {
+      if (!visit(key, value)) break;
     }
     return {};
   }
 
  private:
-  // Bytes compare as unsigned, as RocksDB does.
   using Rows = std::map<std::string, std::string, std::less<>>;
 
-  std::optional<std::string> find(std::string_view key) const FALAJ_REQUIRES(mutex_) {
-    const auto it = rows_.find(key);
-    if (it == rows_.end()) return std::nullopt;
+  std::optional<std::string> find(const Owner& owner, std::string_view key) const
+      FALAJ_REQUIRES(mutex_) {
+    const auto rows = rows_.find(owner);
+    if (rows == rows_.end()) return std::nullopt;
+    const auto it = rows->second.find(key);
+    if (it == rows->second.end()) return std::nullopt;
     return it->second;
   }
 
   mutable Mutex mutex_;
-  Rows rows_ FALAJ_GUARDED_BY(mutex_);
+  std::map<Owner, Rows> rows_ FALAJ_GUARDED_BY(mutex_);
 };
 
 Error blob_not_found(const BlobId& id) { return {Code::kNotFound, "there is no blob " + id.str()}; }

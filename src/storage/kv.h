@@ -1,4 +1,4 @@
-// storage/kv.h — ordered keys to bytes: the newest row per entity, for online reads.
+// storage/kv.h — keys to bytes, each under an owner: the newest row per entity, for online reads.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "storage/owner.h"
 
 namespace falaj::storage {
 
@@ -17,18 +18,21 @@ struct KvWrite {
   std::optional<std::string> value;  // nullopt deletes.
 };
 
-// Thread-safe. write() is atomic over its batch and durable when it returns ok.
+// Owners do not see each other. Thread-safe. write() is atomic over its batch and durable when it
+// returns ok.
 class KvStore {
  public:
   virtual ~KvStore() = default;
-  virtual Result<std::optional<std::string>> get(std::string_view key) const = 0;
+  virtual Result<std::optional<std::string>> get(const Owner& owner,
+                                                 std::string_view key) const = 0;
   // One answer per key, in order.
   virtual Result<std::vector<std::optional<std::string>>> get_many(
-      const std::vector<std::string>& keys) const = 0;
-  virtual Status write(const std::vector<KvWrite>& batch) = 0;
-  // Keys that begin with `prefix`, ascending, until `visit` returns false.
+      const Owner& owner, const std::vector<std::string>& keys) const = 0;
+  virtual Status write(const Owner& owner, const std::vector<KvWrite>& batch) = 0;
+  // Every key of the owner, in no order that means anything, until `visit` returns false. One
+  // consistent snapshot.
   virtual Status scan(
-      std::string_view prefix,
+      const Owner& owner,
       const std::function<bool(std::string_view key, std::string_view value)>& visit) const = 0;
 };
 

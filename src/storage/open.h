@@ -6,6 +6,7 @@
 
 #include "storage/blob.h"
 #include "storage/kv.h"
+#include "storage/page_cipher.h"
 #include "storage/sql.h"
 
 namespace falaj::storage {
@@ -16,6 +17,10 @@ enum class Durability : unsigned char { kSync, kNoSync };
 // FJ-8001 locked by another process, FJ-8002 read-only, FJ-8003 full, FJ-8005 corrupt.
 Result<std::unique_ptr<SqlStore>> open_sqlite(const std::string& path,
                                               Durability durability = Durability::kSync);
+// The same with every page and log frame sealed. FJ-8004 for a database that lies in clear; FJ-8005
+// too when a page was changed, moved or sealed with another key.
+Result<std::unique_ptr<SqlStore>> open_sqlite(const std::string& path, Durability durability,
+                                              std::shared_ptr<const PageCipher> cipher);
 Result<std::unique_ptr<KvStore>> open_rocksdb(const std::string& folder,
                                               Durability durability = Durability::kSync);
 Result<std::unique_ptr<BlobStore>> open_files(const std::string& folder,

@@ -82,15 +82,15 @@ Result<Schema> schema_of(const NamedReader& file, Format format) {
 
 Result<Batch> whole(const NamedReader& file, Format format, const ReadOptions& options) {
   Batch all;
-  FALAJ_TRY(read(file, format, options,
-                 [&](Batch batch, const std::vector<std::uint64_t>&) -> Status {
-                   all.append(std::move(batch));
-                   return {};
-                 }));
+  FALAJ_TRY(
+      read(file, format, options, [&](Batch batch, const std::vector<std::uint64_t>&) -> Status {
+        all.append(std::move(batch));
+        return {};
+      }));
   if (all.columns.empty()) {
     // No row came; the columns are still the file's.
-    all = Batch(options.schema.fields.empty() ? FALAJ_TRY(schema_of(file, format))
-                                              : options.schema);
+    all =
+        Batch(options.schema.fields.empty() ? FALAJ_TRY(schema_of(file, format)) : options.schema);
   }
   return all;
 }

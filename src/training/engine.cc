@@ -77,8 +77,7 @@ Result<EngineOutput> train_lightgbm(const EngineConfig& config, const ByteReader
                                     const OnnxRunner& runner, const Report& report) {
   const lightgbm::Params params = FALAJ_TRY(lightgbm::params_from_value(config.params));
   const lightgbm::Library library = FALAJ_TRY(lightgbm::open_library(config.library));
-  const TrainingData data =
-      FALAJ_TRY(read_training_data(file, config.features, config.label));
+  const TrainingData data = FALAJ_TRY(read_training_data(file, config.features, config.label));
   const lightgbm::Trained trained = FALAJ_TRY(
       lightgbm::train(library, {data, config.features, params, config.threads, scaled(report)}));
   const TreeModel model = FALAJ_TRY(lightgbm::read_model_text(trained.model_text));

@@ -38,7 +38,7 @@ Value to_value(const EngineConfig& config);
 Result<EngineConfig> engine_config_from_value(const Value& value);
 
 struct EngineOutput {
-  Value result;  // {objective, rounds, rows_train, rows_valid, metrics, proof, signature}
+  Value result;            // {objective, rounds, rows_train, rows_valid, metrics, proof, signature}
   std::string model_text;  // The engine's own form.
   std::string model_onnx;
 };

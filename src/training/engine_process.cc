@@ -23,9 +23,9 @@ Error unusable(const std::string& what) {
 }
 
 Error no_memory_file(int number) {
-  return Error(Code::kResourceExhausted,
-               std::string("cannot make a memory file for the training process: ") +
-                   std::strerror(number));
+  return Error(
+      Code::kResourceExhausted,
+      std::string("cannot make a memory file for the training process: ") + std::strerror(number));
 }
 
 Result<Descriptor> memory_file(const char* name) {

@@ -84,10 +84,10 @@ TEST_F(EngineTest, a_regression_has_one_output) {
 
 TEST_F(EngineTest, a_graph_that_answers_otherwise_leaves_nothing_to_register) {
   const auto status = run(config(),
-                            [](std::string_view, std::span<const float> rows,
-                               std::size_t columns) -> Result<std::vector<float>> {
-                              return std::vector<float>(rows.size() / columns, 0.5f);
-                            });
+                          [](std::string_view, std::span<const float> rows,
+                             std::size_t columns) -> Result<std::vector<float>> {
+                            return std::vector<float>(rows.size() / columns, 0.5f);
+                          });
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().id, ErrorId::kOnnxMismatch);
 }

@@ -177,7 +177,9 @@ TEST_F(TrainJobsTest, trains_proves_and_registers) {
   EXPECT_EQ(version->signature.features, manifest_.features);
   EXPECT_GE(version->proof.integer("rows"), 100'000);
   EXPECT_EQ(version->proof.integer("mismatches", -1), 0);
-  EXPECT_NE(world_.blobs->get(registry::owner_of(*version), version->onnx)->find("TreeEnsembleClassifier"), std::string::npos);
+  EXPECT_NE(world_.blobs->get(registry::owner_of(*version), version->onnx)
+                ->find("TreeEnsembleClassifier"),
+            std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder_ / ("jobs/" + job.id.str() + "-1")));
   EXPECT_TRUE(world_.audit.verify().ok());
 }
@@ -261,8 +263,8 @@ TEST_F(TrainJobsTest, nothing_unproven_is_registered) {
 }
 
 TEST_F(TrainJobsTest, an_engine_error_keeps_its_code) {
-  const jobs::Job job = run_script(
-      R"(echo '{"code":"FJ-4006","message":"differs on 3 rows"}' >&8; exit 1)");
+  const jobs::Job job =
+      run_script(R"(echo '{"code":"FJ-4006","message":"differs on 3 rows"}' >&8; exit 1)");
   EXPECT_NE(job.error.find("FJ-4006: differs on 3 rows"), std::string::npos) << job.error;
   EXPECT_EQ(job.attempts, 1);
 }

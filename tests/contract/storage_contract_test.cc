@@ -2,6 +2,7 @@
 // end of the suite; a server that is not there is left out by its factory's caller, not here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -227,73 +228,88 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- KvStore --------------------------------------------------------------------------------
 
+const Owner kView{ProjectName("pay"), Zone("ae"), "FeatureView/v"};
+
 class KvContract : public PortTest<KvStore> {
  protected:
-  std::vector<std::string> keys(std::string_view prefix, std::size_t most = 1'000) {
+  std::vector<std::string> keys(const Owner& owner, std::size_t most = 1'000) {
     std::vector<std::string> found;
-    const Status done = store_->scan(prefix, [&](std::string_view key, std::string_view) {
+    const Status done = store_->scan(owner, [&](std::string_view key, std::string_view) {
       found.emplace_back(key);
       return found.size() < most;
     });
     EXPECT_TRUE(done.ok());
+    std::sort(found.begin(), found.end());
     return found;
   }
 };
 
 TEST_P(KvContract, reads_what_was_written_last) {
-  EXPECT_EQ(store_->get("a").value(), std::nullopt);
-  ASSERT_TRUE(store_->write({{"a", "1"}}).ok());
-  ASSERT_TRUE(store_->write({{"a", "2"}, {"b", ""}}).ok());
-  EXPECT_EQ(store_->get("a").value(), "2");
-  EXPECT_EQ(store_->get("b").value(), "");
-  ASSERT_TRUE(store_->write({{"a", std::nullopt}, {"never", std::nullopt}}).ok());
-  EXPECT_EQ(store_->get("a").value(), std::nullopt);
+  EXPECT_EQ(store_->get(kView, "a").value(), std::nullopt);
+  ASSERT_TRUE(store_->write(kView, {{"a", "1"}}).ok());
+  ASSERT_TRUE(store_->write(kView, {{"a", "2"}, {"b", ""}}).ok());
+  EXPECT_EQ(store_->get(kView, "a").value(), "2");
+  EXPECT_EQ(store_->get(kView, "b").value(), "");
+  ASSERT_TRUE(store_->write(kView, {{"a", std::nullopt}, {"never", std::nullopt}}).ok());
+  EXPECT_EQ(store_->get(kView, "a").value(), std::nullopt);
 }
 
 TEST_P(KvContract, within_a_batch_the_last_write_wins) {
-  ASSERT_TRUE(store_->write({{"a", "1"}, {"a", std::nullopt}, {"a", "3"}}).ok());
-  EXPECT_EQ(store_->get("a").value(), "3");
-  EXPECT_TRUE(store_->write({}).ok());
+  ASSERT_TRUE(store_->write(kView, {{"a", "1"}, {"a", std::nullopt}, {"a", "3"}}).ok());
+  EXPECT_EQ(store_->get(kView, "a").value(), "3");
+  EXPECT_TRUE(store_->write(kView, {}).ok());
 }
 
 TEST_P(KvContract, answers_many_keys_in_their_order) {
-  ASSERT_TRUE(store_->write({{"a", "1"}, {"c", "3"}}).ok());
-  const auto answers = store_->get_many({"c", "b", "a", "c"}).value();
+  ASSERT_TRUE(store_->write(kView, {{"a", "1"}, {"c", "3"}}).ok());
+  const auto answers = store_->get_many(kView, {"c", "b", "a", "c"}).value();
   ASSERT_EQ(answers.size(), 4u);
   EXPECT_EQ(answers[0], "3");
   EXPECT_EQ(answers[1], std::nullopt);
   EXPECT_EQ(answers[2], "1");
   EXPECT_EQ(answers[3], "3");
-  EXPECT_TRUE(store_->get_many({})->empty());
+  EXPECT_TRUE(store_->get_many(kView, {})->empty());
 }
 
-TEST_P(KvContract, scans_a_prefix_in_byte_order_until_told_to_stop) {
+TEST_P(KvContract, scans_an_owner_until_told_to_stop) {
   const std::string zero = "p\0x"s;
-  ASSERT_TRUE(
-      store_->write({{"p\xff", "4"}, {"pa", "3"}, {"q", "5"}, {"p", "1"}, {zero, "2"}, {"o", "0"}})
-          .ok());
-  EXPECT_EQ(keys("p"), (std::vector<std::string>{"p", zero, "pa", "p\xff"}));
-  EXPECT_EQ(keys("p", 2), (std::vector<std::string>{"p", zero}));
-  EXPECT_EQ(keys("").size(), 6u);
-  EXPECT_TRUE(keys("z").empty());
+  ASSERT_TRUE(store_->write(kView, {{"p\xff", "4"}, {"pa", "3"}, {"p", "1"}, {zero, "2"}}).ok());
+  EXPECT_EQ(keys(kView), (std::vector<std::string>{"p", zero, "pa", "p\xff"}));
+  EXPECT_EQ(keys(kView, 2).size(), 2u);
+}
+
+TEST_P(KvContract, owners_do_not_see_each_other) {
+  const std::vector<Owner> others{{ProjectName("other"), Zone("ae"), "FeatureView/v"},
+                                  {ProjectName("pay"), Zone("eu"), "FeatureView/v"},
+                                  {ProjectName("pay"), Zone("ae"), "FeatureView/"},
+                                  {ProjectName("payae"), Zone(""), "FeatureView/v"}};
+  ASSERT_TRUE(store_->write(kView, {{"a", "mine"}}).ok());
+  for (const Owner& other : others) {
+    if (!other.zone.labelled()) continue;
+    EXPECT_EQ(store_->get(other, "a").value(), std::nullopt);
+    EXPECT_TRUE(keys(other).empty());
+    ASSERT_TRUE(store_->write(other, {{"a", "theirs"}}).ok());
+    ASSERT_TRUE(store_->write(other, {{"a", std::nullopt}}).ok());
+  }
+  EXPECT_EQ(store_->get(kView, "a").value(), "mine");
 }
 
 TEST_P(KvContract, keeps_arbitrary_bytes_and_large_values) {
   std::string key;
   for (int i = 0; i < 256; ++i) key += static_cast<char>(i);
   const std::string value(2u << 20, '\xab');
-  ASSERT_TRUE(store_->write({{key, value}}).ok());
-  EXPECT_EQ(store_->get(key).value(), value);
+  ASSERT_TRUE(store_->write(kView, {{key, value}}).ok());
+  EXPECT_EQ(store_->get(kView, key).value(), value);
 }
 
 TEST_P(KvContract, a_batch_is_seen_whole) {
   std::atomic<bool> stop{false};
   std::atomic<int> torn{0};
-  ASSERT_TRUE(store_->write({{"x", "0"}, {"y", "0"}}).ok());
+  ASSERT_TRUE(store_->write(kView, {{"x", "0"}, {"y", "0"}}).ok());
   std::thread reader([&] {
     while (!stop.load()) {
       std::vector<std::string> values;
-      static_cast<void>(store_->scan("", [&](std::string_view, std::string_view value) {
+      static_cast<void>(store_->scan(kView, [&](std::string_view, std::string_view value) {
         values.emplace_back(value);
         return true;
       }));
@@ -301,7 +317,7 @@ TEST_P(KvContract, a_batch_is_seen_whole) {
     }
   });
   for (int i = 1; i <= 100; ++i) {
-    EXPECT_TRUE(store_->write({{"x", std::to_string(i)}, {"y", std::to_string(i)}}).ok());
+    EXPECT_TRUE(store_->write(kView, {{"x", std::to_string(i)}, {"y", std::to_string(i)}}).ok());
   }
   stop.store(true);
   reader.join();
@@ -421,17 +437,13 @@ TEST_P(BlobContract, removes) {
   EXPECT_EQ(store_->list(kPay).value(), std::vector<BlobId>{other});
 }
 
-INSTANTIATE_TEST_SUITE_P(Storage, BlobContract,
-                         testing::Values(Adapter<BlobStore>{"fake",
-                                                            [](const std::string&) {
-                                                              return make_fake_blobs();
-                                                            }},
-                                         Adapter<BlobStore>{"files",
-                                                            [](const std::string& f) {
-                                                              return opened(
-                                                                  open_files(f + "/blobs"));
-                                                            }}),
-                         adapter_name<BlobStore>);
+INSTANTIATE_TEST_SUITE_P(
+    Storage, BlobContract,
+    testing::Values(
+        Adapter<BlobStore>{"fake", [](const std::string&) { return make_fake_blobs(); }},
+        Adapter<BlobStore>{"files",
+                           [](const std::string& f) { return opened(open_files(f + "/blobs")); }}),
+    adapter_name<BlobStore>);
 
 }  // namespace
 }  // namespace falaj::storage

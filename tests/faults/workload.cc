@@ -65,23 +65,25 @@ class SqlTarget final : public Target {
   std::unique_ptr<storage::SqlStore> store_;
 };
 
+const storage::Owner kRows{ProjectName("faults"), Zone("ae"), "FeatureView/rows"};
+
 class KvTarget final : public Target {
  public:
   explicit KvTarget(std::unique_ptr<storage::KvStore> store) : store_(std::move(store)) {}
 
   Status put(const Write& write) override {
-    return store_->write({{key_of(write), content_of(write)},
-                          {lane_key(write.round, write.lane), std::to_string(write.index)}});
+    return store_->write(kRows, {{key_of(write), content_of(write)},
+                                 {lane_key(write.round, write.lane), std::to_string(write.index)}});
   }
 
   Status check(const Write& write) override {
-    const auto found = FALAJ_TRY(store_->get(key_of(write)));
+    const auto found = FALAJ_TRY(store_->get(kRows, key_of(write)));
     if (!found.has_value()) return lost(write, "is missing");
     return compare(write, *found);
   }
 
   Status check_whole(int round, int lane) override {
-    const auto counter = FALAJ_TRY(store_->get(lane_key(round, lane)));
+    const auto counter = FALAJ_TRY(store_->get(kRows, lane_key(round, lane)));
     if (!counter.has_value()) return {};
     return check_up_to(*this, {round, lane, std::stoi(*counter)});
   }

@@ -182,9 +182,8 @@ TEST_F(NativeRoutesTest, freeze_points_a_file_to_where_it_is_read) {
                                 "project=pay&format=csv", "customer_id,at\n1,2026-01-01\n");
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("set:freeze-with-spine"), std::string::npos) << refused.body;
-  const Response unnamed =
-      send(Method::kPost, "/api/v1/training-sets/set:freeze-with-spine", "project=pay", "",
-           "customer_id\n1\n");
+  const Response unnamed = send(Method::kPost, "/api/v1/training-sets/set:freeze-with-spine",
+                                "project=pay", "", "customer_id\n1\n");
   EXPECT_EQ(unnamed.status, 400);
   EXPECT_NE(unnamed.body.find("?format="), std::string::npos) << unnamed.body;
 }
@@ -204,7 +203,8 @@ TEST_F(NativeRoutesTest, an_unreadable_body_is_called_the_file) {
   const Response refused = send(Method::kPost, "/api/v1/feature-views/activity:ingest",
                                 "project=pay&format=parquet", "", "this is no parquet file");
   EXPECT_GE(refused.status, 400);
-  EXPECT_NE(refused.body.find("the file: not a readable Parquet"), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("the file: not a readable Parquet"), std::string::npos)
+      << refused.body;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ using table::Type;
 constexpr char kVersion = 1;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-std::string schema_key(std::uint64_t id) { return "s/" + encode_number(id); }
+std::string schema_key(std::uint64_t id) { return "s" + encode_number(id); }
 
 std::string fields_json(const std::vector<table::Field>& fields) {
   Value list = Value::array();
@@ -95,14 +95,6 @@ Error broken(std::string_view what) {
 
 }  // namespace
 
-std::string row_prefix(const std::string& project, const std::string& view) {
-  return "r/" + project + '\0' + view + '\0';
-}
-
-std::string watermark_key(const std::string& project, const std::string& view) {
-  return "w/" + project + '\0' + view;
-}
-
 std::string encode_number(std::uint64_t number) {
   std::string out;
   append_number(out, number);
@@ -150,7 +142,7 @@ std::string RowPacker::pack(std::int64_t event, std::int64_t created, std::uint6
 Result<const RowUnpacker::Layout*> RowUnpacker::layout_of(std::uint64_t id) {
   const auto known = layouts_.find(id);
   if (known != layouts_.end()) return &known->second;
-  const std::optional<std::string> json = FALAJ_TRY(kv_.get(schema_key(id)));
+  const std::optional<std::string> json = FALAJ_TRY(kv_.get(owner_, schema_key(id)));
   if (!json) return broken("the layout of a row is not recorded");
   const Value list = FALAJ_TRY(parse_json(*json));
   if (!list.is_array()) return broken("a layout is not a list");

@@ -1,8 +1,8 @@
-// features/internal/online_rows.h — how the newest rows lie in the key-value store.
+// features/internal/online_rows.h — how the newest rows of a view lie in the key-value store.
 //
-//   r/<project>\0<view>\0<key>  → a packed row: everything the view had, texts included
-//   s/<id>                      → the fields of rows that were packed under that id, as JSON
-//   w/<project>\0<view>         → the last commit whose rows are all here
+//   r<key>  → a packed row: everything the view had, texts included
+//   s<id>   → the fields of rows that were packed under that id, as JSON
+//   w       → the last commit whose rows are all here
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace falaj::features {
 
-std::string row_prefix(const std::string& project, const std::string& view);
-std::string watermark_key(const std::string& project, const std::string& view);
+inline constexpr char kRowMark = 'r';
+inline constexpr std::string_view kWatermarkKey = "w";
 
 std::string encode_number(std::uint64_t number);
 std::uint64_t decode_number(std::string_view bytes);  // 0 when it is none.
@@ -42,8 +42,8 @@ class RowPacker {
 // Unpacks rows of any layout into words of one: fields are matched by name, new ones are null.
 class RowUnpacker {
  public:
-  RowUnpacker(const storage::KvStore& kv, std::vector<table::Field> wanted)
-      : kv_(kv), wanted_(std::move(wanted)) {}
+  RowUnpacker(const storage::KvStore& kv, storage::Owner owner, std::vector<table::Field> wanted)
+      : kv_(kv), owner_(std::move(owner)), wanted_(std::move(wanted)) {}
   // kDataLoss when the bytes are no packed row.
   Status unpack(std::string_view bytes, RowWords& out);
 
@@ -55,6 +55,7 @@ class RowUnpacker {
   Result<const Layout*> layout_of(std::uint64_t id);
 
   const storage::KvStore& kv_;
+  const storage::Owner owner_;
   std::vector<table::Field> wanted_;
   std::map<std::uint64_t, Layout> layouts_;
 };

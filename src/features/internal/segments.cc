@@ -179,9 +179,9 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
        static_cast<std::int64_t>(std::min(up_to, kMost))}));
   std::vector<Segment> out;
   for (const storage::SqlRow& row : rows) {
-    out.push_back({static_cast<std::uint64_t>(row.integer(0)), BlobId(row.text(1)),
-                   row.text(2), static_cast<std::uint64_t>(row.integer(3)),
-                   Timestamp{row.integer(4)}, Timestamp{row.integer(5)}, Zone(row.text(6))});
+    out.push_back({static_cast<std::uint64_t>(row.integer(0)), BlobId(row.text(1)), row.text(2),
+                   static_cast<std::uint64_t>(row.integer(3)), Timestamp{row.integer(4)},
+                   Timestamp{row.integer(5)}, Zone(row.text(6))});
   }
   return out;
 }
@@ -199,9 +199,10 @@ Result<std::uint64_t> find_commit_of(storage::SqlTransaction& tx, const std::str
     const storage::SqlRows rows = FALAJ_TRY(
         tx.query("SELECT content FROM feature_segments WHERE commit_number = ? ORDER BY position",
                  {candidate.integer(0)}));
-    const bool same = std::equal(
-        rows.begin(), rows.end(), segments.begin(), segments.end(),
-        [](const storage::SqlRow& row, const Segment& part) { return row.text(0) == part.content; });
+    const bool same = std::equal(rows.begin(), rows.end(), segments.begin(), segments.end(),
+                                 [](const storage::SqlRow& row, const Segment& part) {
+                                   return row.text(0) == part.content;
+                                 });
     if (same) return static_cast<std::uint64_t>(candidate.integer(0));
   }
   return std::uint64_t{0};

@@ -64,8 +64,7 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
 // ingest with the same rows in the same order.
 // Cost: one index lookup per commit of the view.
 Result<std::uint64_t> find_commit_of(storage::SqlTransaction& tx, const std::string& project,
-                                     const std::string& view,
-                                     const std::vector<Segment>& segments);
+                                     const std::string& view, const std::vector<Segment>& segments);
 
 // `rows` of a segment schema, the first `keys` columns being the key, in segment order.
 table::Batch sorted_rows(table::Batch rows, std::size_t keys);

@@ -55,7 +55,7 @@ Result<ViewRows> ViewRows::load(const storage::BlobStore& blobs, const ViewDefin
   std::vector<std::uint32_t> run_ends;
   std::vector<std::uint64_t> commits;
   for (const Segment& segment : segments) {
-    Result<table::Batch> rows = 
+    Result<table::Batch> rows =
         read_segment(blobs, {definition.project, definition.view.name}, segment, schema);
     if (!rows.ok()) return rows.error().within("FeatureView " + definition.view.name);
     if (out.rows_.rows() + rows->rows() >= Column::kNoRow) {

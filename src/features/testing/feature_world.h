@@ -26,20 +26,21 @@ class BreakableKv final : public storage::KvStore {
   void break_writes() { broken_ = true; }
   void mend() { broken_ = false; }
 
-  Result<std::optional<std::string>> get(std::string_view key) const override {
-    return inner_.get(key);
+  Result<std::optional<std::string>> get(const storage::Owner& owner,
+                                         std::string_view key) const override {
+    return inner_.get(owner, key);
   }
   Result<std::vector<std::optional<std::string>>> get_many(
-      const std::vector<std::string>& keys) const override {
-    return inner_.get_many(keys);
+      const storage::Owner& owner, const std::vector<std::string>& keys) const override {
+    return inner_.get_many(owner, keys);
   }
-  Status write(const std::vector<storage::KvWrite>& batch) override {
+  Status write(const storage::Owner& owner, const std::vector<storage::KvWrite>& batch) override {
     if (broken_) return Error(Code::kUnavailable, "the disk went away");
-    return inner_.write(batch);
+    return inner_.write(owner, batch);
   }
-  Status scan(std::string_view prefix,
+  Status scan(const storage::Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
-    return inner_.scan(prefix, visit);
+    return inner_.scan(owner, visit);
   }
 
  private:

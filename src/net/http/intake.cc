@@ -368,17 +368,17 @@ void Connection::dispatch_on_loop() {
   }
   state_ = State::kRunning;
   deadline_ = 0;
-  Exchange::run(std::make_shared<Exchange>(loop_.loop, weak_from_this(), std::move(request_),
-                                           *route_),
-                core_, Exchange::GateState::kPassed);
+  Exchange::run(
+      std::make_shared<Exchange>(loop_.loop, weak_from_this(), std::move(request_), *route_), core_,
+      Exchange::GateState::kPassed);
 }
 
 void Connection::dispatch_on_pool() {
   state_ = State::kRunning;
   deadline_ = 0;
   const auto gate = gate_passed_ ? Exchange::GateState::kPassed : Exchange::GateState::kOpen;
-  auto exchange = std::make_shared<Exchange>(loop_.loop, weak_from_this(), std::move(request_),
-                                             *route_);
+  auto exchange =
+      std::make_shared<Exchange>(loop_.loop, weak_from_this(), std::move(request_), *route_);
   const Status accepted =
       core_.pool->submit([exchange, &core = core_, gate] { Exchange::run(exchange, core, gate); });
   if (accepted.ok()) return;

@@ -54,14 +54,7 @@ Status check_id(const BlobId& id) {
                                            "\" is no blob id: 64 lower-case hexadecimal digits");
 }
 
-// Each part with its length before it: no two owners give one text.
-std::string shelf_of(const Owner& owner) {
-  std::string text;
-  for (const std::string* part : {&owner.project.str(), &owner.zone.name(), &owner.object}) {
-    text += std::to_string(part->size()) + ":" + *part;
-  }
-  return sha256_hex(text).substr(0, kShelfDigits);
-}
+std::string shelf_of(const Owner& owner) { return hash_of(owner).hex().substr(0, kShelfDigits); }
 
 std::string blob_name(const Owner& owner, const BlobId& id) {
   return shelf_of(owner) + "/" + id.str();

@@ -121,7 +121,8 @@ TEST(FileBlobStore, the_same_content_from_many_threads_is_kept_once) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 20; ++i) EXPECT_TRUE(store->put(kOwner, "blob " + std::to_string(i)).ok());
+      for (int i = 0; i < 20; ++i)
+        EXPECT_TRUE(store->put(kOwner, "blob " + std::to_string(i)).ok());
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -15,9 +15,7 @@ class FileSpool final : public Spool {
   FileSpool(Descriptor file, std::string folder)
       : file_(std::move(file)), folder_(std::move(folder)) {}
 
-  Status append(std::string_view bytes) override {
-    return write_all(file_.get(), bytes, folder_);
-  }
+  Status append(std::string_view bytes) override { return write_all(file_.get(), bytes, folder_); }
   Result<std::shared_ptr<const ByteReader>> finish() override {
     std::unique_ptr<ByteReader> reader = FALAJ_TRY(open_descriptor(std::move(file_)));
     return std::shared_ptr<const ByteReader>(std::move(reader));

@@ -84,6 +84,14 @@ Error to_error(const rdb::Status& status, const std::string& what) {
   return {Code::kInternal, message};
 }
 
+constexpr std::size_t kShelfBytes = 16;
+
+// What every key of an owner begins with.
+std::string shelf_of(const Owner& owner) {
+  const Sha256 hash = hash_of(owner);
+  return {reinterpret_cast<const char*>(hash.bytes.data()), kShelfBytes};
+}
+
 class RocksKvStore final : public KvStore {
  public:
   RocksKvStore(std::string folder, Durability durability, Fd lock, std::unique_ptr<rdb::DB> db)
@@ -99,18 +107,18 @@ class RocksKvStore final : public KvStore {
     if (!closed.ok()) log::error("rocksdb close failed", {{"reason", closed.ToString()}});
   }
 
-  Result<std::optional<std::string>> get(std::string_view key) const override {
+  Result<std::optional<std::string>> get(const Owner& owner, std::string_view key) const override {
     std::string value;
-    const rdb::Status status = db_->Get({}, rdb::Slice(key.data(), key.size()), &value);
+    const rdb::Status status = db_->Get({}, shelf_of(owner).append(key), &value);
     if (status.IsNotFound()) return std::optional<std::string>();
     if (!status.ok()) return to_error(status, "read from " + folder_);
     return std::optional<std::string>(std::move(value));
   }
 
   Result<std::vector<std::optional<std::string>>> get_many(
-      const std::vector<std::string>& keys) const override;
-  Status write(const std::vector<KvWrite>& batch) override;
-  Status scan(std::string_view prefix,
+      const Owner& owner, const std::vector<std::string>& keys) const override;
+  Status write(const Owner& owner, const std::vector<KvWrite>& batch) override;
+  Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override;
 
  private:
@@ -126,8 +134,11 @@ class RocksKvStore final : public KvStore {
 };
 
 Result<std::vector<std::optional<std::string>>> RocksKvStore::get_many(
-    const std::vector<std::string>& keys) const {
-  const std::vector<rdb::Slice> slices(keys.begin(), keys.end());
+    const Owner& owner, const std::vector<std::string>& keys) const {
+  const std::string shelf = shelf_of(owner);
+  std::vector<std::string> places;
+  for (const std::string& key : keys) places.push_back(shelf + key);
+  const std::vector<rdb::Slice> slices(places.begin(), places.end());
   std::vector<std::string> values;
   const std::vector<rdb::Status> statuses = db_->MultiGet({}, slices, &values);
   std::vector<std::optional<std::string>> answers(keys.size());
@@ -141,11 +152,14 @@ Result<std::vector<std::optional<std::string>>> RocksKvStore::get_many(
   return answers;
 }
 
-Status RocksKvStore::write(const std::vector<KvWrite>& batch) {
+Status RocksKvStore::write(const Owner& owner, const std::vector<KvWrite>& batch) {
   rdb::WriteBatch changes;
+  std::string place = shelf_of(owner);
   for (const KvWrite& write : batch) {
+    place.resize(kShelfBytes);
+    place += write.key;
     const rdb::Status added =
-        write.value.has_value() ? changes.Put(write.key, *write.value) : changes.Delete(write.key);
+        write.value.has_value() ? changes.Put(place, *write.value) : changes.Delete(place);
     if (!added.ok()) return to_error(added, "write to " + folder_);
   }
   if (was_full_.load()) FALAJ_TRY(resume());
@@ -174,15 +188,16 @@ Status RocksKvStore::write_failed(const rdb::Status& status) {
 }
 
 Status RocksKvStore::scan(
-    std::string_view prefix,
+    const Owner& owner,
     const std::function<bool(std::string_view, std::string_view)>& visit) const {
+  const std::string shelf = shelf_of(owner);
   rdb::ReadOptions options;
   options.readahead_size = kScanReadahead;
   options.fill_cache = false;  // One pass over much must not push out the rows that are asked for.
   const std::unique_ptr<rdb::Iterator> rows(db_->NewIterator(options));
-  const rdb::Slice start(prefix.data(), prefix.size());
+  const rdb::Slice start(shelf);
   for (rows->Seek(start); rows->Valid() && rows->key().starts_with(start); rows->Next()) {
-    if (!visit(rows->key().ToStringView(), rows->value().ToStringView())) break;
+    if (!visit(rows->key().ToStringView().substr(kShelfBytes), rows->value().ToStringView())) break;
   }
   if (!rows->status().ok()) return to_error(rows->status(), "scan " + folder_);
   return {};

@@ -11,18 +11,20 @@
 namespace falaj::storage {
 namespace {
 
+const Owner kOwner{ProjectName("pay"), Zone("ae"), "FeatureView/v"};
+
 TEST(RocksKvStore, keeps_what_was_written_after_reopening) {
   const TempFolder folder;
   {
     auto store = open_rocksdb(folder / "kv");
     ASSERT_TRUE(store.ok()) << store.error().message;
-    ASSERT_TRUE((*store)->write({{"a", "1"}, {"b", "2"}}).ok());
-    ASSERT_TRUE((*store)->write({{"a", std::nullopt}}).ok());
+    ASSERT_TRUE((*store)->write(kOwner, {{"a", "1"}, {"b", "2"}}).ok());
+    ASSERT_TRUE((*store)->write(kOwner, {{"a", std::nullopt}}).ok());
   }
   auto store = open_rocksdb(folder / "kv");
   ASSERT_TRUE(store.ok()) << store.error().message;
-  EXPECT_EQ((*store)->get("a").value(), std::nullopt);
-  EXPECT_EQ((*store)->get("b").value(), "2");
+  EXPECT_EQ((*store)->get(kOwner, "a").value(), std::nullopt);
+  EXPECT_EQ((*store)->get(kOwner, "b").value(), "2");
 }
 
 TEST(RocksKvStore, a_second_opener_is_refused_as_locked) {
@@ -43,15 +45,15 @@ TEST(RocksKvStore, serves_many_threads) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 50; ++i) {
         const std::string key = std::to_string(t) + "/" + std::to_string(i);
-        EXPECT_TRUE((*store)->write({{key, key}}).ok());
-        EXPECT_EQ((*store)->get(key).value(), key);
+        EXPECT_TRUE((*store)->write(kOwner, {{key, key}}).ok());
+        EXPECT_EQ((*store)->get(kOwner, key).value(), key);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   int seen = 0;
   ASSERT_TRUE(
-      (*store)->scan("", [&](std::string_view, std::string_view) { return ++seen > 0; }).ok());
+      (*store)->scan(kOwner, [&](std::string_view, std::string_view) { return ++seen > 0; }).ok());
   EXPECT_EQ(seen, 200);
 }
 
@@ -62,7 +64,7 @@ TEST(RocksKvStore, a_damaged_log_is_refused_not_shortened) {
     auto store = open_rocksdb(folder / "kv");
     ASSERT_TRUE(store.ok());
     for (int i = 0; i < 100; ++i) {
-      ASSERT_TRUE((*store)->write({{std::to_string(i), std::string(1000, 'v')}}).ok());
+      ASSERT_TRUE((*store)->write(kOwner, {{std::to_string(i), std::string(1000, 'v')}}).ok());
     }
     // As a crash leaves it: a clean end would have emptied the log.
     std::filesystem::copy(folder / "kv", folder / "crashed");
@@ -82,7 +84,7 @@ TEST(RocksKvStore, a_damaged_log_is_refused_not_shortened) {
   EXPECT_EQ(damaged.error().id, ErrorId::kDatabaseCorrupt) << damaged.error().message;
   const auto intact = open_rocksdb(folder / "intact");
   ASSERT_TRUE(intact.ok()) << intact.error().message;
-  EXPECT_TRUE((*intact)->get("99")->has_value());
+  EXPECT_TRUE((*intact)->get(kOwner, "99")->has_value());
 }
 
 }  // namespace

@@ -93,8 +93,9 @@ void Connection::Finalize::operator()(sqlite3_stmt* statement) const {
 Result<std::unique_ptr<Connection>> Connection::open(const std::string& path,
                                                      const Options& options) {
   sqlite3* db = nullptr;
-  const int code = sqlite3_open_v2(
-      path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(path.c_str(), &db,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                                   options.vfs == nullptr ? nullptr : options.vfs->name().c_str());
   if (db == nullptr) return Error(Code::kInternal, "no memory to open " + path);
   std::unique_ptr<Connection> connection(new Connection(path, db));
   if (code != SQLITE_OK) return connection->error(sqlite3_extended_errcode(db), "open");
@@ -111,6 +112,11 @@ Status Connection::configure(const Options& options) {
   sqlite3_extended_result_codes(db_, 1);
   sqlite3_busy_timeout(db_, kBusyMillis);
   sqlite3_limit(db_, SQLITE_LIMIT_ATTACHED, 0);
+  if (options.vfs != nullptr) {
+    int reserved = PageCipher::kOverhead;
+    sqlite3_file_control(db_, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
+  }
+  FALAJ_TRY(control("PRAGMA temp_store=MEMORY"));
   // The first statement reads the file: a damaged or foreign one is found here.
   FALAJ_TRY(control(options.durability == Durability::kSync ? "PRAGMA synchronous=FULL"
                                                             : "PRAGMA synchronous=OFF"));
@@ -118,7 +124,6 @@ Status Connection::configure(const Options& options) {
   FALAJ_TRY(control("PRAGMA foreign_keys=ON"));
   FALAJ_TRY(control("PRAGMA cell_size_check=ON"));
   FALAJ_TRY(control("PRAGMA trusted_schema=OFF"));
-  FALAJ_TRY(control("PRAGMA temp_store=MEMORY"));
   // What is deleted is overwritten with zeros: a destroyed key must not be found in a free page.
   FALAJ_TRY(control("PRAGMA secure_delete=ON"));
   FALAJ_TRY(control("PRAGMA journal_size_limit=16777216"));

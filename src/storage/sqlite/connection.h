@@ -11,6 +11,7 @@
 
 #include "storage/open.h"
 #include "storage/sql.h"
+#include "storage/sqlite/sealed_vfs.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -23,6 +24,7 @@ class Connection final : public SqlTransaction {
   struct Options {
     Durability durability = Durability::kSync;
     Access access = Access::kReadWrite;
+    const SealedVfs* vfs = nullptr;  // Pages are sealed by it; it outlives the connection.
   };
 
   // ":memory:" makes a store of its own. Errors as open_sqlite.

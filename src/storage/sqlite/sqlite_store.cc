@@ -1,6 +1,10 @@
 // The embedded metadata store: one writer thread with group commit, a pool of reading connections.
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstring>
 #include <deque>
 #include <thread>
 #include <utility>
@@ -31,11 +35,18 @@ struct Request {
 
 class SqliteStore final : public SqlStore {
  public:
-  SqliteStore(std::string path, Durability durability, Fd lock, std::unique_ptr<Connection> writer)
+  struct Parts {
+    Fd lock;
+    std::unique_ptr<SealedVfs> vfs;  // Null: pages lie in clear.
+    std::unique_ptr<Connection> writer;
+  };
+
+  SqliteStore(std::string path, Durability durability, Parts parts)
       : path_(std::move(path)),
         durability_(durability),
-        lock_(std::move(lock)),
-        writer_(std::move(writer)),
+        lock_(std::move(parts.lock)),
+        vfs_(std::move(parts.vfs)),
+        writer_(std::move(parts.writer)),
         thread_([this] { write_loop(); }) {}
 
   ~SqliteStore() override {
@@ -69,6 +80,7 @@ class SqliteStore final : public SqlStore {
   const std::string path_;
   const Durability durability_;
   const Fd lock_;
+  const std::unique_ptr<SealedVfs> vfs_;      // Before every connection.
   const std::unique_ptr<Connection> writer_;  // Only the writer thread touches it.
 
   Mutex mutex_;
@@ -194,7 +206,7 @@ Result<std::unique_ptr<Connection>> SqliteStore::take_reader() {
       return reader;
     }
   }
-  auto opened = Connection::open(path_, {durability_, Connection::Access::kReadOnly});
+  auto opened = Connection::open(path_, {durability_, Connection::Access::kReadOnly, vfs_.get()});
   if (!opened.ok()) give_reader(nullptr);
   return opened;
 }
@@ -220,17 +232,44 @@ Status SqliteStore::read(const std::function<Status(SqlTransaction&)>& body) {
   return result;
 }
 
+// A database of a version that did not seal, or somebody else's.
+Status refuse_clear(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return {};  // There is none yet, or opening it properly says why.
+  std::array<char, 16> head{};
+  const ssize_t got = ::pread(file.get(), head.data(), head.size(), 0);
+  if (got != static_cast<ssize_t>(head.size()) ||
+      std::memcmp(head.data(), "SQLite format 3", head.size()) != 0) {
+    return {};
+  }
+  return Error(ErrorId::kDataFolderNewer,
+               path +
+                   " is not encrypted: it was written by a version before 0.2, which this one "
+                   "does not read; begin with an empty data folder");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SqlStore>> open_sqlite(const std::string& path, Durability durability) {
+  return open_sqlite(path, durability, nullptr);
+}
+
+Result<std::unique_ptr<SqlStore>> open_sqlite(const std::string& path, Durability durability,
+                                              std::shared_ptr<const PageCipher> cipher) {
   const std::string folder = parent_folder(path);
   FALAJ_TRY(make_folder(folder, durability));
-  Fd lock = FALAJ_TRY(lock_file(path + ".lock"));
-  auto writer = FALAJ_TRY(Connection::open(path, {durability, Connection::Access::kReadWrite}));
+  SqliteStore::Parts parts;
+  parts.lock = FALAJ_TRY(lock_file(path + ".lock"));
+  if (cipher != nullptr) {
+    FALAJ_TRY(refuse_clear(path));
+    parts.vfs = FALAJ_TRY(SealedVfs::create(std::move(cipher)));
+  }
+  parts.writer = FALAJ_TRY(
+      Connection::open(path, {durability, Connection::Access::kReadWrite, parts.vfs.get()}));
   // The name of a new database: SQLite syncs its folder only as a side effect of its journal.
   sync_folder(folder, durability);
   return std::unique_ptr<SqlStore>(
-      std::make_unique<SqliteStore>(path, durability, std::move(lock), std::move(writer)));
+      std::make_unique<SqliteStore>(path, durability, std::move(parts)));
 }
 
 }  // namespace falaj::storage
