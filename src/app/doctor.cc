@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "app/libraries.h"
+#include "app/stores.h"
 #include "app/wiring.h"
 #include "base/units.h"
 #include "exec/sandbox.h"
@@ -88,7 +89,10 @@ Result<Value> verify_offline(const std::string& data_folder) {
   }
   const SystemClock clock;
   const auto lock = FALAJ_TRY(storage::FolderLock::acquire(data_folder));
-  const auto sql = FALAJ_TRY(storage::open_sqlite(data_folder + "/metadata.db"));
+  Options options;
+  options.data_folder = data_folder;
+  const Keys keys = FALAJ_TRY(wire_keys(options, clock));
+  const auto sql = FALAJ_TRY(open_metadata(data_folder, *keys.tree));
   const security::Audit audit(*sql, clock);
   const security::AuditHead head = FALAJ_TRY(audit.verify());
   Value value;

@@ -5,7 +5,9 @@
 #include <cstdio>
 
 #include "app/libraries.h"
+#include "app/stores.h"
 #include "base/json.h"
+#include "exec/dumps.h"
 #include "serving/runtime.h"
 #include "training/engine_process.h"
 
@@ -27,6 +29,7 @@ void report(const Value& value) {
 }  // namespace
 
 int run_train_engine() {
+  exec::forbid_memory_dumps();
   const auto runtime = serving::lazy_onnx_runtime(
       {.library = library_folder() + "/libonnxruntime.so.1", .threads = 1});
   // The proof asks for one model many times, a slice of rows each: it is loaded once.
@@ -40,10 +43,7 @@ int run_train_engine() {
     FALAJ_TRY(session->score(matrix, columns, scores));
     return scores;
   };
-  const auto open = [](Descriptor file, const std::string&) {
-    return open_descriptor(std::move(file));
-  };
-  const Status status = training::run_engine_process(open, runner, report);
+  const Status status = training::run_engine_process(open_grant, runner, report);
   if (status.ok()) return 0;
   Value failure;
   failure["error"] = status.error().message;

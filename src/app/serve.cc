@@ -6,6 +6,7 @@
 #include "app/program.h"
 #include "base/log.h"
 #include "cli/connection.h"
+#include "exec/dumps.h"
 #include "telemetry/log_sinks.h"
 
 namespace falaj::app {
@@ -114,6 +115,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
 }
 
 int serve(cli::ServerMode mode, const config::Settings& settings) {
+  exec::forbid_memory_dumps();
   const Result<Options> options = options_of(mode, settings);
   if (!options.ok()) return cli::fail(options.error());
   const sigset_t signals = stop_signals();

@@ -3,12 +3,12 @@
 #include "api/inference/inference_routes.h"
 #include "api/native/certificates.h"
 #include "api/native/openapi.h"
+#include "app/stores.h"
 #include "app/wiring.h"
 #include "base/json.h"
 #include "features/quarantine_files.h"
 #include "net/address.h"
 #include "security/access.h"
-#include "storage/spool.h"
 
 namespace falaj::app {
 namespace {
@@ -92,9 +92,7 @@ Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, St
 Status wire_http(const Options& options, const Tls& tls, Http& http, telemetry::Metrics& metrics) {
   net::ServerOptions server = options.http;
   server.tls = tls.server();
-  server.make_spool = [folder = options.data_folder + "/uploads"] {
-    return storage::make_file_spool(folder);
-  };
+  server.make_spool = [folder = options.data_folder + "/uploads"] { return open_spool(folder); };
   http.server = FALAJ_TRY(net::Server::start(server, *http.router, gate, metrics));
   return {};
 }

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "app/stores.h"
 #include "app/wiring.h"
 
 namespace falaj::app {
@@ -10,9 +11,9 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
   const std::string& folder = options.data_folder;
   parts.lock = FALAJ_TRY(storage::FolderLock::acquire(folder));
   parts.keys = FALAJ_TRY(wire_keys(options, clock));
-  parts.sql = FALAJ_TRY(storage::open_sqlite(folder + "/metadata.db"));
-  parts.kv = FALAJ_TRY(storage::open_rocksdb(folder + "/online"));
-  parts.blobs = FALAJ_TRY(storage::open_files(folder + "/blobs"));
+  parts.sql = FALAJ_TRY(open_metadata(folder, *parts.keys.tree));
+  parts.kv = FALAJ_TRY(open_online(folder, *parts.keys.tree));
+  parts.blobs = FALAJ_TRY(open_blobs(folder, *parts.keys.tree));
   FALAJ_TRY(parts.sql->migrate({
       storage::kObjectsMigration,
       security::kAuditMigration,

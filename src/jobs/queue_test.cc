@@ -40,8 +40,7 @@ class ScriptHandler final : public Handler {
     reports_.push_back(report);
     changed_.notify_all();
   }
-  Outcome finish(const Job& job, const exec::ChildExit& exit,
-                 const std::string& work_dir) override {
+  Outcome finish(const Job& job, const exec::ChildExit& exit, const std::string&) override {
     {
       MutexLock lock(mutex_);
       exits_.push_back(exit.reason);

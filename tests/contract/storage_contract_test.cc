@@ -9,6 +9,10 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "security/keys/testing/key_world.h"
+#include "security/sealed/blobs.h"
+#include "security/sealed/kv.h"
+#include "security/sealed/pages.h"
 #include "storage/open.h"
 #include "storage/testing/temp_folder.h"
 
@@ -46,6 +50,12 @@ class PortTest : public testing::TestWithParam<Adapter<Port>> {
   TempFolder folder_;
   std::unique_ptr<Port> store_ = this->GetParam().open(folder_.path());
 };
+
+// Keys for the sealed adapters; one world for all, since each test has a store of its own.
+security::keys::KeyTree& keys() {
+  static security::keys::testing::KeyWorld world;
+  return *world.tree;
+}
 
 // ---- SqlStore -------------------------------------------------------------------------------
 
@@ -223,7 +233,14 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Adapter<SqlStore>{"fake", [](const std::string&) { return make_fake_sql(); }},
                     Adapter<SqlStore>{
                         "sqlite",
-                        [](const std::string& f) { return opened(open_sqlite(f + "/m.db")); }}),
+                        [](const std::string& f) { return opened(open_sqlite(f + "/m.db")); }},
+                    Adapter<SqlStore>{"sealed",
+                                      [](const std::string& f) {
+                                        return opened(open_sqlite(
+                                            f + "/m.db", Durability::kSync,
+                                            security::sealed::make_page_cipher(
+                                                keys().store_key("m.db").value(), "m.db")));
+                                      }}),
     adapter_name<SqlStore>);
 
 // ---- KvStore --------------------------------------------------------------------------------
@@ -329,7 +346,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Adapter<KvStore>{"fake", [](const std::string&) { return make_fake_kv(); }},
                     Adapter<KvStore>{
                         "rocksdb",
-                        [](const std::string& f) { return opened(open_rocksdb(f + "/kv")); }}),
+                        [](const std::string& f) { return opened(open_rocksdb(f + "/kv")); }},
+                    Adapter<KvStore>{"sealed",
+                                     [](const std::string& f) {
+                                       return security::sealed::seal_kv(
+                                           opened(open_rocksdb(f + "/kv")), keys());
+                                     }}),
     adapter_name<KvStore>);
 
 // ---- BlobStore ------------------------------------------------------------------------------
@@ -341,11 +363,6 @@ const std::vector<Owner> kOthers{{ProjectName("other"), Zone("ae"), "Model/fraud
                                  {ProjectName("pay"), Zone("eu"), "Model/fraud"},
                                  {ProjectName("pay"), Zone("ae"), "Model/frau"},
                                  {ProjectName("paya"), Zone("e"), "Model/fraud"}};
-
-// What a grant gives to another process, read as the files adapter's bytes lie.
-std::string bytes_of(BlobGrant grant) {
-  return read_whole(*open_descriptor(std::move(grant.file)).value()).value();
-}
 
 TEST_P(BlobContract, keeps_content_and_says_its_hash) {
   const std::string bytes = "\0\xff binary"s;
@@ -417,7 +434,9 @@ TEST_P(BlobContract, an_owner_sees_only_its_own) {
 TEST_P(BlobContract, grants_a_file_to_another_process) {
   const BlobId id = store_->put(kPay, "for a process")->id;
   BlobGrant grant = store_->grant(kPay, id).value();
-  if (grant.ticket.empty()) EXPECT_EQ(bytes_of(std::move(grant)), "for a process");
+  const auto reader = security::sealed::open_granted(std::move(grant.file), grant.ticket);
+  ASSERT_TRUE(reader.ok()) << reader.error().message;
+  EXPECT_EQ(read_whole(**reader).value(), "for a process");
 }
 
 TEST_P(BlobContract, an_absent_blob_is_not_found_everywhere) {
@@ -442,7 +461,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Adapter<BlobStore>{"fake", [](const std::string&) { return make_fake_blobs(); }},
         Adapter<BlobStore>{"files",
-                           [](const std::string& f) { return opened(open_files(f + "/blobs")); }}),
+                           [](const std::string& f) { return opened(open_files(f + "/blobs")); }},
+        Adapter<BlobStore>{"sealed",
+                           [](const std::string& f) {
+                             return security::sealed::seal_blobs(opened(open_files(f + "/blobs")),
+                                                                 keys());
+                           }}),
     adapter_name<BlobStore>);
 
 }  // namespace

@@ -156,7 +156,9 @@ TEST_P(Crash, a_folder_in_use_by_another_process_is_refused) {
   EXPECT_EQ(second.error().id, ErrorId::kDataFolderLocked) << second.error().message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Storage, Crash, testing::Values(Port::kSql, Port::kKv, Port::kBlob),
+INSTANTIATE_TEST_SUITE_P(Storage, Crash,
+                         testing::Values(Port::kSql, Port::kKv, Port::kBlob, Port::kSealedSql,
+                                         Port::kSealedKv, Port::kSealedBlob),
                          [](const auto& test) { return to_string(test.param); });
 
 }  // namespace

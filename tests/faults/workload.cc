@@ -1,6 +1,10 @@
 #include "workload.h"
 
 #include "base/hash.h"
+#include "security/keys/key_tree.h"
+#include "security/sealed/blobs.h"
+#include "security/sealed/kv.h"
+#include "security/sealed/pages.h"
 
 namespace falaj::faults {
 namespace {
@@ -134,6 +138,56 @@ const storage::Migration kTables{"faults-001",
                                  "CREATE TABLE rows (k TEXT PRIMARY KEY, v TEXT NOT NULL) STRICT;"
                                  "CREATE TABLE lanes (k TEXT PRIMARY KEY, n INTEGER) STRICT;"};
 
+// A sealed store with the keys it needs, all of them in the folder.
+class SealedTarget final : public Target {
+ public:
+  static Result<std::unique_ptr<Target>> open(Port port, const std::string& folder,
+                                              storage::Durability durability) {
+    auto out = std::make_unique<SealedTarget>();
+    security::keys::FileVaultOptions vault;
+    vault.path = folder + "/keys.sealed";
+    vault.machine_key_path = folder + "/machine.key";
+    out->sql_ = FALAJ_TRY(storage::open_sqlite(folder + "/keys.db", durability));
+    out->vault_ = FALAJ_TRY(
+        security::keys::open_file_vault(std::move(vault), security::keys::IfMissing::kCreate));
+    out->keys_ = FALAJ_TRY(security::keys::open_key_tree(*out->sql_, *out->vault_, out->clock_));
+    out->store_ = FALAJ_TRY(open_store(port, folder, durability, *out->keys_));
+    return std::unique_ptr<Target>(std::move(out));
+  }
+
+  Status put(const Write& write) override { return store_->put(write); }
+  Status check(const Write& write) override { return store_->check(write); }
+  Status check_whole(int round, int lane) override { return store_->check_whole(round, lane); }
+
+ private:
+  static Result<std::unique_ptr<Target>> open_store(Port port, const std::string& folder,
+                                                    storage::Durability durability,
+                                                    security::keys::KeyTree& keys) {
+    namespace sealed = security::sealed;
+    if (port == Port::kSealedSql) {
+      const crypto::SecretBytes key = FALAJ_TRY(keys.store_key("meta.db"));
+      auto store = FALAJ_TRY(storage::open_sqlite(folder + "/sql/meta.db", durability,
+                                                  sealed::make_page_cipher(key, "meta.db")));
+      FALAJ_TRY(store->migrate({kTables}));
+      return std::unique_ptr<Target>(std::make_unique<SqlTarget>(std::move(store)));
+    }
+    if (port == Port::kSealedKv) {
+      auto rows = FALAJ_TRY(storage::open_rocksdb(folder + "/kv", durability));
+      return std::unique_ptr<Target>(
+          std::make_unique<KvTarget>(sealed::seal_kv(std::move(rows), keys)));
+    }
+    auto files = FALAJ_TRY(storage::open_files(folder + "/blob", durability));
+    return std::unique_ptr<Target>(
+        std::make_unique<BlobTarget>(sealed::seal_blobs(std::move(files), keys)));
+  }
+
+  SystemClock clock_;
+  std::unique_ptr<storage::SqlStore> sql_;
+  std::unique_ptr<security::keys::KeyVault> vault_;
+  std::unique_ptr<security::keys::KeyTree> keys_;
+  std::unique_ptr<Target> store_;
+};
+
 }  // namespace
 
 std::string to_string(Port port) {
@@ -144,15 +198,23 @@ std::string to_string(Port port) {
       return "kv";
     case Port::kBlob:
       return "blob";
+    case Port::kSealedSql:
+      return "sealed_sql";
+    case Port::kSealedKv:
+      return "sealed_kv";
+    case Port::kSealedBlob:
+      return "sealed_blob";
   }
   return "";
 }
 
 Result<Port> port_from(const std::string& name) {
-  for (const Port port : {Port::kSql, Port::kKv, Port::kBlob}) {
+  for (const Port port :
+       {Port::kSql, Port::kKv, Port::kBlob, Port::kSealedSql, Port::kSealedKv, Port::kSealedBlob}) {
     if (name == to_string(port)) return port;
   }
-  return Error(Code::kInvalidArgument, name + " is no port: sql, kv or blob");
+  return Error(Code::kInvalidArgument,
+               name + " is no port: sql, kv, blob, sealed_sql, sealed_kv or sealed_blob");
 }
 
 std::string content_of(const Write& write) {
@@ -183,6 +245,10 @@ Result<std::unique_ptr<Target>> Target::open(Port port, const std::string& folde
     case Port::kBlob:
       return std::unique_ptr<Target>(std::make_unique<BlobTarget>(
           FALAJ_TRY(storage::open_files(folder + "/blob", durability))));
+    case Port::kSealedSql:
+    case Port::kSealedKv:
+    case Port::kSealedBlob:
+      return SealedTarget::open(port, folder, durability);
   }
   return Error(Code::kInternal, "unknown port");
 }

@@ -11,7 +11,8 @@
 
 namespace falaj::faults {
 
-enum class Port : std::uint8_t { kSql, kKv, kBlob };
+// The sealed ones are what the program uses: the same adapters under security/sealed.
+enum class Port : std::uint8_t { kSql, kKv, kBlob, kSealedSql, kSealedKv, kSealedBlob };
 
 std::string to_string(Port port);
 Result<Port> port_from(const std::string& name);

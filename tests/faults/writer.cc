@@ -59,7 +59,7 @@ int run(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    ::fprintf(stderr, "usage: fault_writer sql|kv|blob FOLDER ROUND sync|nosync\n");
+    ::fprintf(stderr, "usage: fault_writer PORT FOLDER ROUND sync|nosync\n");
     return 2;
   }
   return falaj::faults::run({argv + 1, argv + argc});

@@ -73,8 +73,9 @@ TEST(FileBlobStore, does_not_follow_a_planted_link) {
   const auto store = open_store(folder.path());
   const BlobId id = store->put(kOwner, "hello")->id;
   std::ofstream(folder / "outside") << "hello";
-  fs::remove(file_of(folder, id));
-  fs::create_symlink(folder / "outside", file_of(folder, id));
+  const std::string file = file_of(folder, id);
+  fs::remove(file);
+  fs::create_symlink(folder / "outside", file);
   EXPECT_EQ(store->get(kOwner, id).error().id, ErrorId::kBlobCorrupt);
 }
 

@@ -184,21 +184,29 @@ int read_log_page(sqlite3_file* file, unsigned char* out, std::int64_t count, st
   return SQLITE_OK;
 }
 
+// A part of a frame's header: its checksum, when a page is written again inside one transaction.
+int read_frame_header(sqlite3_file* file, unsigned char* out, std::int64_t count,
+                      std::int64_t offset) {
+  const std::int64_t inside = (offset - kLogHeader) % kFrame;
+  const std::int64_t at = offset - inside;
+  std::array<unsigned char, kFrameHeader> header;
+  const int code = read_below(file, header.data(), kFrameHeader, at);
+  if (code != SQLITE_OK) return code;
+  sealed(file).shared->cipher->show_header(static_cast<std::uint64_t>(at), header);
+  std::memcpy(out, header.data() + inside, static_cast<std::size_t>(count));
+  return SQLITE_OK;
+}
+
 int read_log(sqlite3_file* file, unsigned char* out, std::int64_t count, std::int64_t offset) {
   if (offset == 0 && count == kLogHeader) return read_log_header(file, out);
-  const std::int64_t inside = (offset - kLogHeader) % kFrame;
+  if (offset + count <= kLogHeader) return read_below(file, out, count, offset);
   if (offset < kLogHeader) return SQLITE_IOERR_READ;
+  const std::int64_t inside = (offset - kLogHeader) % kFrame;
   if (inside == 0 && count == kFrame) return read_frame(file, out, offset);
   if (inside == kFrameHeader && count <= kPage) {
     return read_log_page(file, out, count, offset - kFrameHeader);
   }
-  if (inside == 0 && count == kFrameHeader) {
-    const int code = read_below(file, out, count, offset);
-    if (code != SQLITE_OK) return code;
-    sealed(file).shared->cipher->show_header(static_cast<std::uint64_t>(offset),
-                                             FrameHeader(out, kFrameHeader));
-    return SQLITE_OK;
-  }
+  if (inside + count <= kFrameHeader) return read_frame_header(file, out, count, offset);
   return SQLITE_IOERR_READ;
 }
 

@@ -1,0 +1,242 @@
+"""Ten thousand canary strings go in by every way there is; none may lie anywhere in clear.
+
+After all of it, and again after a kill in the middle of everything, the raw bytes of every file of
+the data folder are searched: databases, logs, segments, models, uploads, work folders. The same
+scan over the same program without sealing (tests/plain) must find canaries by the hundreds in each
+store, or it could not find anything.
+"""
+import http.client
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import unittest
+
+import program
+import shop
+from program import ProgramTest, wait_until
+
+CANARIES = int(os.environ.get("FALAJ_CANARIES", "10000"))
+PATTERN = re.compile(rb"cnry[0-9a-f]{16}")
+PLAIN = os.environ.get("FALAJ_PLAIN_BINARY", "")
+
+
+class Flock:
+    """Canaries by the way that they went in."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+        self.ways = {}
+
+    def one(self, way):
+        word = f"cnry{self.chance.getrandbits(64):016x}"
+        self.ways.setdefault(way, set()).add(word)
+        return word
+
+    def count(self):
+        return sum(len(words) for words in self.ways.values())
+
+
+def scan(folder):
+    """Every canary in the raw bytes below `folder`: the word, and the files that have it."""
+    found = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(where, name)
+            if not os.path.isfile(path):
+                continue
+            with open(path, "rb") as file:
+                for word in PATTERN.findall(file.read()):
+                    found.setdefault(word.decode(), set()).add(os.path.relpath(path, folder))
+            if PATTERN.search(name.encode()):
+                found.setdefault(name, set()).add(path)
+    return found
+
+
+def declare(server, flock):
+    """Labels, descriptions, parameters: what people type into objects."""
+    for i in range(20):
+        thing = shop.thing("Model", f"m{i}", description=flock.one("spec"))
+        thing["metadata"]["labels"] = {"note": flock.one("label"), "team": flock.one("label")}
+        server.apply(thing)
+    server.apply(
+        shop.thing("Entity", "person", keys=[{"name": "person_id", "type": "string"}]),
+        shop.thing("Source", "people_file", format="csv", path="people.csv", event_time="at"),
+        shop.thing("FeatureView", "people", entity="person", source="people_file",
+                   features=[{"name": "score", "type": "float64"},
+                             {"name": "city", "type": "string"}]),
+        shop.thing("FeatureService", "people", features=["people"]),
+        shop.thing("TrainingSet", "people", service="people",
+                   spine={"path": "l.csv", "time": "at", "label": "y"}))
+
+
+def ingest(server, flock, rows):
+    """Keys and texts of good rows (segments, online store), raw text of bad ones (quarantine)."""
+    keys = []
+    for part in range(4):
+        lines = ["person_id,at,score,city"]
+        for i in range(rows // 4):
+            keys.append(flock.one("key"))
+            lines.append(f"{keys[-1]},{shop.moment(1, i % 3600)},{i},{flock.one('text')}")
+            if i % 4 == 0:
+                lines.append(f"{flock.one('quarantine')},never,x,{flock.one('quarantine')}")
+        server.ingest("people", "\n".join(lines) + "\n")
+    return keys
+
+
+def freeze(server, flock, keys):
+    """A spine with some keys nobody knows; the joined set holds keys and texts of the view."""
+    lines = ["person_id,at,y"]
+    for i, key in enumerate(keys[:400]):
+        lines.append(f"{key},{shop.moment(2)},{i % 2}")
+        lines.append(f"{flock.one('spine')},{shop.moment(2)},{i % 2}")
+    server.good("POST", "/api/v1/training-sets/people:freeze-with-spine?format=csv",
+                "\n".join(lines) + "\n")
+
+
+def talk(server, flock):
+    """Refused requests, reasons, job parameters that fail, predictions for unknown people."""
+    for i in range(30):
+        word = flock.one("refused")
+        server.request("POST", f"/api/v1/train-jobs/{word}:run", {})
+        server.request("GET", f"/api/v1/quarantine/{flock.one('refused')}")
+        server.request("PUT", "/api/v1/models/shop/aliases/champion",
+                       {"version": 1, "reason": flock.one("reason")})
+    for i in range(3):
+        job = shop.train_job(f"fails{i}", params={"rounds": 1}, memory="64Mi")
+        job["metadata"]["labels"] = {"why": flock.one("job label")}
+        server.apply(job)
+        server.job_ended(server.train(f"fails{i}")["job"])
+    for i in range(30):
+        server.request("POST", "/v2/models/shop/infer",
+                       {"id": flock.one("predict"), "inputs": [{
+                           "name": flock.one("predict"), "datatype": "FP32", "shape": [1, 2],
+                           "data": [1, 2]}]})
+    for i in range(5):
+        server.request("POST", "/api/v1/deployments/shop:predict",
+                       {"entities": [{"customer_id": i, "note": flock.one("predict")}]})
+
+
+def half_upload(server, flock, rows):
+    """A body that never ends; the connection stays open so that the server keeps what came."""
+    connection = http.client.HTTPConnection(*server.address(), timeout=60)
+    connection.putrequest("POST", "/api/v1/feature-views/people:ingest?format=csv")
+    connection.putheader("Content-Length", str(1 << 26))
+    connection.endheaders()
+    lines = ["person_id,at,score,city"]
+    lines += [f"{flock.one('upload')},{shop.moment(3)},1,{flock.one('upload')}"
+              for _ in range(rows)]
+    connection.send(("\n".join(lines) + "\n").encode() * 8)
+    return connection
+
+
+class Canaries(ProgramTest):
+    def fill(self, server, seed):
+        flock = Flock(seed)
+        shop.open_shop(server)
+        declare(server, flock)
+        rows = CANARIES * 2 // 5
+        keys = ingest(server, flock, rows)
+        freeze(server, flock, keys)
+        talk(server, flock)
+        upload = half_upload(server, flock, 150)
+        self.addCleanup(upload.close)
+        while flock.count() < CANARIES:
+            thing = shop.thing("Model", "rest", description=" ".join(
+                flock.one("spec") for _ in range(min(200, CANARIES - flock.count()))))
+            server.apply(thing)
+        return flock
+
+    def places(self, folder, flock):
+        """How many canaries of each way lie in clear, and in which files."""
+        found = scan(folder)
+        ways, files = {}, {}
+        for way, words in flock.ways.items():
+            hits = words & found.keys()
+            if hits:
+                ways[way] = len(hits)
+        for word, where in found.items():
+            for path in where:
+                files[path] = files.get(path, 0) + 1
+        return ways, files
+
+    def test_none_lies_in_clear_while_it_runs_after_a_kill_and_after_a_restart(self):
+        server = self.server().start()
+        flock = self.fill(server, 20261116)
+        self.assertGreaterEqual(flock.count(), CANARIES)
+        self.assertEqual(self.places(server.data, flock), ({}, {}), "while it runs")
+        job = shop.train_job("long", rounds=2000)
+        server.apply(job)
+        server.train("long")
+        server.engine()  # The training process is under way: its folder is part of the scan.
+        self.assertEqual(self.places(server.data, flock), ({}, {}), "while it trains")
+        server.kill()
+        self.assertEqual(self.places(server.data, flock), ({}, {}), "after a kill")
+        server.start()
+        self.assertEqual(server.rows("people"), CANARIES * 2 // 5 // 4 * 4)
+        server.stop()
+        self.assertEqual(self.places(server.data, flock), ({}, {}), "after a clean end")
+        print(f"{flock.count()} canaries by {len(flock.ways)} ways: 0 found")
+
+    def test_the_log_of_the_server_has_none(self):
+        server = self.server().start()
+        flock = self.fill(server, 5)
+        server.stop()
+        with open(server.log, "rb") as log:
+            text = log.read()
+        personal = flock.ways["key"] | flock.ways["text"] | flock.ways["quarantine"]
+        self.assertEqual({w for w in personal if w.encode() in text}, set())
+
+    @unittest.skipUnless(PLAIN, "the program without sealing was not built: falaj_test_plain")
+    def test_without_sealing_the_same_scan_finds_them(self):
+        sealed = program.PROGRAM
+        program.PROGRAM = os.path.abspath(PLAIN)
+        try:
+            server = self.server().start()
+            flock = self.fill(server, 20261116)
+            server.kill()
+            ways, files = self.places(server.data, flock)
+        finally:
+            program.PROGRAM = sealed
+        self.assertGreater(ways.get("label", 0), 30)
+        self.assertGreater(ways.get("key", 0), 100)
+        kinds = {path.split(os.sep)[0] for path in files}
+        for kind in ("blobs", "online"):
+            self.assertIn(kind, kinds, files)
+        self.assertTrue(any(name.startswith("metadata.db") for name in kinds), files)
+        print(f"without sealing: {sum(ways.values())} of {flock.count()} found in {len(files)} files")
+
+    def test_no_process_leaves_its_memory(self):
+        """Even with the limit lifted from outside, an abort writes no core."""
+        control = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
+                                   cwd=self.folder)
+        server = self.server(prefix=["env", "-C", self.folder]).start()
+        shop.stock(server)
+        server.apply(shop.train_job("long", rounds=2000))
+        server.train("long")
+        engine = server.engine()
+        wait_until(lambda: self.core_limit(engine) == (0, 0), "the training process's limit")
+        self.assertEqual(self.core_limit(server.pid), (0, 0))
+        dumped = {}
+        for name, process in (("control", control), ("server", server.process)):
+            unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            try:
+                resource.prlimit(process.pid, resource.RLIMIT_CORE, unlimited)
+            except PermissionError:
+                self.skipTest("the limit of another process cannot be lifted here")
+            os.kill(process.pid, signal.SIGABRT)
+            dumped[name] = os.WCOREDUMP(os.waitpid(process.pid, 0)[1])
+        if not dumped["control"]:
+            self.skipTest("no process dumps core on this machine")
+        self.assertFalse(dumped["server"])
+
+    def core_limit(self, pid):
+        return resource.prlimit(pid, resource.RLIMIT_CORE)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    unittest.main(verbosity=2)
