@@ -1,6 +1,8 @@
+#include <arrow/util/secure_string.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/arrow/writer.h>
+#include <parquet/encryption/encryption.h>
 #include <parquet/file_reader.h>
 #include <parquet/properties.h>
 
@@ -12,6 +14,7 @@
 #include "table/arrow/convert.h"
 #include "table/arrow/files.h"
 #include "table/arrow/streams.h"
+#include "table/encrypted_parquet.h"
 
 namespace falaj::table {
 namespace {
@@ -155,8 +158,12 @@ Status read_groups(const std::string& path, OpenParquet& open, const ReadOptions
   return {};
 }
 
-std::shared_ptr<::parquet::WriterProperties> writer_properties(const Batch& batch) {
+using Encryption = std::shared_ptr<::parquet::FileEncryptionProperties>;
+
+std::shared_ptr<::parquet::WriterProperties> writer_properties(const Batch& batch,
+                                                               const Encryption& encryption) {
   ::parquet::WriterProperties::Builder builder;
+  if (encryption != nullptr) builder.encryption(encryption);
   builder.version(::parquet::ParquetVersion::PARQUET_2_6)
       ->created_by("falaj")
       ->compression(::arrow::Compression::ZSTD)
@@ -174,7 +181,7 @@ std::shared_ptr<::parquet::WriterProperties> writer_properties(const Batch& batc
 }
 
 ::arrow::Status write_to(const std::shared_ptr<WriterStream>& sink, const Batch& batch,
-                         const WriteOptions& options) {
+                         const WriteOptions& options, const Encryption& encryption) {
   auto table = to_arrow(batch);
   if (!options.metadata.empty()) {
     auto metadata = std::make_shared<::arrow::KeyValueMetadata>();
@@ -184,7 +191,7 @@ std::shared_ptr<::parquet::WriterProperties> writer_properties(const Batch& batc
   ARROW_RETURN_NOT_OK(::parquet::arrow::WriteTable(
       *table, ::arrow::default_memory_pool(), sink,
       static_cast<std::int64_t>(std::max<std::size_t>(options.row_group_rows, 1)),
-      writer_properties(batch)));
+      writer_properties(batch, encryption)));
   return sink->Close();
 }
 
@@ -217,11 +224,14 @@ Result<Schema> read_parquet_schema(const NamedReader& file) {
   return status.error();
 }
 
-Status write_parquet(const NamedWriter& file, const Batch& batch, const WriteOptions& options) {
+namespace {
+
+Status write_guarded(const NamedWriter& file, const Batch& batch, const WriteOptions& options,
+                     const Encryption& encryption) {
   const auto sink = std::make_shared<WriterStream>(file.bytes);
   std::string problem;
   try {
-    const auto status = write_to(sink, batch, options);
+    const auto status = write_to(sink, batch, options, encryption);
     if (status.ok()) return {};
     problem = status.message();
   } catch (const std::exception& thrown) {
@@ -229,6 +239,29 @@ Status write_parquet(const NamedWriter& file, const Batch& batch, const WriteOpt
   }
   if (sink->failure()) return *sink->failure();
   return Error(Code::kInternal, "cannot write " + file.name + ": " + problem);
+}
+
+}  // namespace
+
+Status write_parquet(const NamedWriter& file, const Batch& batch, const WriteOptions& options) {
+  return write_guarded(file, batch, options, nullptr);
+}
+
+Status write_encrypted_parquet(ByteWriter& file, const Batch& batch, const ParquetKey& key) {
+  if (key.key.size() != 16 && key.key.size() != 24 && key.key.size() != 32) {
+    return Error(Code::kInvalidArgument, "a key of " + std::to_string(key.key.size()) +
+                                             " bytes: Parquet takes 16, 24 or 32");
+  }
+  Encryption encryption;
+  try {
+    ::parquet::FileEncryptionProperties::Builder builder{
+        ::arrow::util::SecureString(std::string(key.key))};
+    builder.algorithm(::parquet::ParquetCipher::AES_GCM_V1)->aad_prefix(key.aad_prefix);
+    encryption = builder.disable_aad_prefix_storage()->build();
+  } catch (const std::exception& problem) {
+    return Error(Code::kInternal, std::string("Parquet encryption: ") + problem.what());
+  }
+  return write_guarded({file, "the export"}, batch, {}, encryption);
 }
 
 }  // namespace falaj::table
