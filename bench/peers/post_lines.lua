@@ -1,10 +1,14 @@
 -- wrk script: posts the lines of a file as JSON bodies, in turn, and prints what happened as JSON.
---   wrk -t1 -c16 -d5s -s post_lines.lua URL -- FILE
+--   wrk -t1 -c16 -d5s -s post_lines.lua URL -- FILE ["Header: value" ...]
 local requests, turn = {}, 0
 
 function init(args)
   for line in io.lines(args[1]) do
     local headers = {["Content-Type"] = "application/json"}
+    for i = 2, #args do
+      local name, value = args[i]:match("^([^:]+):%s*(.*)$")
+      headers[name] = value
+    end
     requests[#requests + 1] = wrk.format("POST", wrk.path, headers, line)
   end
 end

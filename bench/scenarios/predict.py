@@ -33,18 +33,25 @@ class Contestant:
         return {"p50_ms": statistics.median(self.p50s[1:]),
                 "cpu_us": statistics.median(self.cpu[1:])}
 
+    def wrk(self) -> list:
+        """The load: the file's bodies in turn; what follows it are further headers."""
+        script = self.arena.root / "bench/peers/post_lines.lua"
+        return ["wrk", "-t1", "-c16", f"-d{SECONDS}s", "-s", str(script), self.url, "--",
+                str(self.file)]
+
+    def ask(self, body):
+        return call(self.url, body)
+
     def round(self):
         cpu_before = self.program.cpu_seconds()
-        script = self.arena.root / "bench/peers/post_lines.lua"
-        done = subprocess.run(["wrk", "-t1", "-c16", f"-d{SECONDS}s", "-s", str(script), self.url,
-                               "--", str(self.file)], capture_output=True, text=True, check=True)
+        done = subprocess.run(self.wrk(), capture_output=True, text=True, check=True)
         told = json.loads(done.stdout.strip().splitlines()[-1])
         if told["failed"]:
             raise Refused(f"{self.url}: {told['failed']} of {told['requests']} requests failed")
         self.p50s.append(told["p50_ms"])
         cpu = self.program.cpu_seconds() - cpu_before
         self.cpu.append(cpu / told["requests"] * 1e6)
-        answer = [self.prediction_of(call(self.url, body)) for body in self.bodies[:CHECKED]]
+        answer = [self.prediction_of(self.ask(body)) for body in self.bodies[:CHECKED]]
         return told["requests"] / told["seconds"], answer
 
     def close(self):

@@ -131,6 +131,7 @@ void Connection::sweep(std::int64_t now) {
   if (write_deadline_ != 0 && now > write_deadline_) {
     return drop_slow_reader();
   }
+  if (state_ == State::kIdle && std::exchange(rests_, true)) transport_.rest();
   if (deadline_ == 0 || now < deadline_ || has_output()) return;
   if (state_ != State::kHead && state_ != State::kBody) return close();
   refuse({408, Error(Code::kDeadlineExceeded, "the request did not arrive in time: send it faster"),
@@ -254,10 +255,8 @@ bool Connection::read_some() {
       close();
       return false;
   }
-  // A short read means that the socket is empty: saves a call that would say so. Not so under TLS,
-  // which gives one record at a time and leaves the next in the socket; and nothing new would be
-  // told of that (see Watch).
-  if (!transport_.is_tls() && result.bytes < loop_.scratch.size()) readable_ = false;
+  // Nothing new would be told of what is left in the socket (see Watch).
+  if (transport_.has_drained(result.bytes, loop_.scratch.size())) readable_ = false;
   take_bytes({loop_.scratch.data(), result.bytes});
   return state_ != State::kClosed;
 }

@@ -122,6 +122,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   bool keep_alive_ = true;
   bool close_after_output_ = false;
   bool linger_ = false;  // Unread bytes may be on their way: no reset before the reply is read.
+  bool rests_ = false;   // No request has begun since the last sweep.
   bool gate_passed_ = false;
   bool body_follows_ = false;
   std::int64_t deadline_ = 0;  // Monotonic; 0: none.

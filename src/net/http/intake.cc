@@ -79,6 +79,7 @@ void Connection::begin_request() {
   body_follows_ = false;
   keep_alive_ = true;
   started_ = 0;
+  rests_ = false;
   deadline_ = 0;
   state_ = State::kHead;
 }

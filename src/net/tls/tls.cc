@@ -6,11 +6,10 @@
 #include <openssl/x509v3.h>
 
 #include <array>
-#include <csignal>
-#include <mutex>
 #include <vector>
 
 #include "net/text.h"
+#include "net/tls/socket_bio.h"
 
 namespace falaj::net {
 namespace {
@@ -26,17 +25,6 @@ constexpr int kPeerChainDepthMax = 4;
 constexpr std::string_view kPinPrefix = "sha256:";
 constexpr std::size_t kFingerprintBytes = 32;
 using Fingerprint = std::array<unsigned char, kFingerprintBytes>;
-
-// OpenSSL writes with write(2): a peer that has gone would end the process by SIGPIPE.
-void ignore_sigpipe() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction current {};
-    if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL) {
-      std::signal(SIGPIPE, SIG_IGN);
-    }
-  });
-}
 
 // A place on every context for what its callbacks need; freed with the context, which sessions may
 // hold longer than anybody else does.
@@ -62,7 +50,6 @@ const T* kept(const SSL_CTX* context) {
 }
 
 Result<TlsContext> make_context(const SSL_METHOD* method) {
-  ignore_sigpipe();
   TlsContext context(SSL_CTX_new(method));
   SSL_CTX* c = context.get();
   // Both ends of the range, and each answer looked at: the system's configuration may interfere.
@@ -74,8 +61,7 @@ Result<TlsContext> make_context(const SSL_METHOD* method) {
                     SSL_CTX_set1_groups_list(c, kGroups) == 1 &&
                     SSL_CTX_set_max_early_data(c, 0) == 1;
   if (!good) return Error(Code::kInternal, "TLS 1.3 is not available: " + last_tls_error());
-  SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                          SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // One system call takes a record's head and body, and whatever follows.
   SSL_CTX_set_read_ahead(c, 1);
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
@@ -251,9 +237,10 @@ Status believe(SSL_CTX* context, const std::string& authority) {
 
 Result<TlsSession> make_session(ssl_ctx_st& context, int socket) {
   TlsSession session(SSL_new(&context));
-  if (session == nullptr || SSL_set_fd(session.get(), socket) != 1) {
+  if (session == nullptr) {
     return Error(Code::kInternal, "cannot begin a TLS session: " + last_tls_error());
   }
+  FALAJ_TRY(attach_socket(*session, socket));
   return session;
 }
 

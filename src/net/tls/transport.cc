@@ -11,6 +11,8 @@
 #include <cstring>
 #include <limits>
 
+#include "net/tls/socket_bio.h"
+
 namespace falaj::net {
 
 IoResult Transport::failed(std::string text) {
@@ -18,17 +20,31 @@ IoResult Transport::failed(std::string text) {
   return {IoOutcome::kFailed, 0};
 }
 
-// Call right after the OpenSSL function, with its error queue cleared before.
+// Call right after the OpenSSL function. What the session itself says comes first: asking the error
+// queue needs it cleared before every call, which costs more than the call's own bookkeeping.
 IoResult Transport::tls_result(int returned) {
+  if (returned > 0) return {IoOutcome::kDone, static_cast<std::size_t>(returned)};
+  const int want = SSL_want(session_.get());
+  if (want == SSL_READING && BIO_should_read(SSL_get_rbio(session_.get()))) {
+    return {IoOutcome::kWantRead, 0};
+  }
+  if (want == SSL_WRITING && BIO_should_write(SSL_get_wbio(session_.get()))) {
+    return {IoOutcome::kWantWrite, 0};
+  }
+  return tls_end(returned);
+}
+
+// The end of the session, or of an attempt. The queue may hold what others on this thread left.
+IoResult Transport::tls_end(int returned) {
+  if ((SSL_get_shutdown(session_.get()) & SSL_RECEIVED_SHUTDOWN) != 0) {
+    ERR_clear_error();
+    return {IoOutcome::kClosed, 0};
+  }
   switch (SSL_get_error(session_.get(), returned)) {
-    case SSL_ERROR_NONE:
-      return {IoOutcome::kDone, static_cast<std::size_t>(returned)};
     case SSL_ERROR_WANT_READ:
       return {IoOutcome::kWantRead, 0};
     case SSL_ERROR_WANT_WRITE:
       return {IoOutcome::kWantWrite, 0};
-    case SSL_ERROR_ZERO_RETURN:
-      return {IoOutcome::kClosed, 0};
     case SSL_ERROR_SYSCALL: {
       const int code = errno;
       return failed(code == 0 ? "the peer closed without ending TLS" : std::strerror(code));
@@ -39,10 +55,19 @@ IoResult Transport::tls_result(int returned) {
   const long verified = SSL_get_verify_result(session_.get());
   if (verified != X509_V_OK) {
     certificate_refused_ = true;
+    ERR_clear_error();
     return failed(std::string("certificate refused: ") + X509_verify_cert_error_string(verified));
   }
-  plain_http_ = ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST;
+  plain_http_ = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_HTTP_REQUEST;
   return failed(last_tls_error());
+}
+
+bool Transport::has_drained(std::size_t bytes, std::size_t asked) const {
+  return is_tls() ? is_drained(*session_) : bytes < asked;
+}
+
+void Transport::rest() {
+  if (is_tls()) SSL_free_buffers(session_.get());  // Does nothing while they hold something.
 }
 
 IoResult Transport::handshake() {
@@ -53,7 +78,6 @@ IoResult Transport::handshake() {
 
 IoResult Transport::read(std::span<char> into) {
   if (is_tls()) {
-    ERR_clear_error();
     const std::size_t most = std::min<std::size_t>(into.size(), std::numeric_limits<int>::max());
     return tls_result(SSL_read(session_.get(), into.data(), static_cast<int>(most)));
   }
@@ -70,7 +94,6 @@ IoResult Transport::write(std::string_view first, std::string_view second) {
   if (is_tls()) {
     const std::string_view bytes = first.empty() ? second : first;
     if (bytes.empty()) return {};
-    ERR_clear_error();
     const std::size_t most = std::min<std::size_t>(bytes.size(), std::numeric_limits<int>::max());
     return tls_result(SSL_write(session_.get(), bytes.data(), static_cast<int>(most)));
   }

@@ -38,6 +38,10 @@ class Transport {
   IoResult write(std::string_view first, std::string_view second = {});
   // Says that nothing more will be written.
   void finish_writing();
+  // True when the last read(), which moved `bytes` of at most `asked`, left nothing in the socket.
+  bool has_drained(std::size_t bytes, std::size_t asked) const;
+  // Gives OpenSSL's buffers back (32 KiB) until the next byte: for a connection that rests.
+  void rest();
   // After a failed handshake: the peer spoke plain HTTP. Then drop_tls() lets it be told so.
   bool heard_plain_http() const { return plain_http_; }
   // After a failed handshake: this side did not believe the other's certificate.
@@ -50,6 +54,7 @@ class Transport {
 
  private:
   IoResult tls_result(int returned);
+  IoResult tls_end(int returned);
   IoResult failed(std::string text);
 
   int socket_;
