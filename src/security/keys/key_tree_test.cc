@@ -321,6 +321,74 @@ TEST_F(KeyTreeTest, min_version_waits_until_nothing_stands_under_the_old_one) {
   EXPECT_EQ(world.tree->raise_min_version(kActivity, 2).error().code, Code::kFailedPrecondition);
 }
 
+// The process dies at its n-th write: from then on nothing reaches the store.
+class DyingSql final : public storage::SqlStore {
+ public:
+  DyingSql(storage::SqlStore& inner, int writes_left) : inner_(inner), left_(writes_left) {}
+  Status read(const std::function<Status(storage::SqlTransaction&)>& body) override {
+    return left_ < 0 ? dead() : inner_.read(body);
+  }
+  Status write(const std::function<Status(storage::SqlTransaction&)>& body) override {
+    return --left_ < 0 ? dead() : inner_.write(body);
+  }
+  Status migrate(const std::vector<storage::Migration>& migrations) override {
+    return inner_.migrate(migrations);
+  }
+
+ private:
+  static Status dead() { return Error{Code::kUnavailable, "the process is dead"}; }
+  storage::SqlStore& inner_;
+  int left_;
+};
+
+// Dies at every step of `act` in turn, restarts, and looks.
+template <class Act, class Look>
+int die_at_every_step(KeyWorld& world, Act act, Look look) {
+  for (int step = 0;; ++step) {
+    DyingSql dying(*world.sql, step);
+    KeyTreeOptions options;
+    options.rewrap_batch = 2;
+    const auto tree = open_key_tree(dying, world.vault, world.clock, options, world.random);
+    const bool done = tree.ok() && act(**tree);
+    world.reopen();
+    look(done);
+    if (done) return step;
+  }
+}
+
+TEST_F(KeyTreeTest, a_rotation_that_dies_at_any_step_is_finished_by_the_next_start) {
+  for (const KeyScope& scope : {kActivity, KeyScope{"payments", Zone("ae-fin"), "", "", ""},
+                                KeyScope{"", Zone("ae-fin"), "", "", ""}, KeyScope{}}) {
+    std::vector<DataKey> made;
+    for (int i = 0; i < 9; ++i) made.push_back(world.tree->new_data_key(kActivity).value());
+    const int steps = die_at_every_step(
+        world, [&](KeyTree& tree) { return tree.rotate(scope).ok(); },
+        [&](bool) {
+          for (const DataKey& key : made) {
+            const auto opened = world.tree->open_data_key(kActivity, key.wrapped);
+            ASSERT_TRUE(opened.ok()) << opened.error().message;
+            EXPECT_EQ(opened->view(), key.key.view());
+          }
+          EXPECT_EQ(count("SELECT count(*) FROM key_rotations"), 0);
+          const std::vector<RingInfo> rings = world.tree->inventory().value();
+          for (const RingInfo& ring : rings) EXPECT_EQ(ring.stale, 0) << ring.level;
+        });
+    EXPECT_GE(steps, 2) << scope.project << scope.object;
+  }
+}
+
+TEST_F(KeyTreeTest, a_shred_that_dies_at_any_step_is_whole_or_not_at_all) {
+  const DataKey made = world.tree->new_data_key(kActivity).value();
+  die_at_every_step(
+      world, [&](KeyTree& tree) { return tree.shred(kActivity).ok(); },
+      [&](bool) {
+        const auto opened = world.tree->open_data_key(kActivity, made.wrapped);
+        const bool receipt = !world.tree->unaudited_receipts()->empty();
+        EXPECT_EQ(opened.ok(), !receipt);  // Gone with a receipt, or there without.
+        if (receipt) static_cast<void>(world.tree->new_data_key(kActivity).value());
+      });
+}
+
 // ---- Shredding --------------------------------------------------------------------------------
 
 TEST_F(KeyTreeTest, a_shredded_object_never_opens_again_and_its_neighbours_do) {
