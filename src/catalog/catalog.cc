@@ -162,6 +162,41 @@ Status Catalog::check_all(storage::SqlTransaction& tx, const std::vector<Object>
     FALAJ_TRY(check_references(object, graph[path_of(object)], graph));
     FALAJ_TRY(check_cycle(graph, path_of(object)));
   }
+  return check_beside(tx, objects, graph);
+}
+
+// Each applied object beside what it refers to; and each stored one that refers to an applied one,
+// unless it made no sense before either.
+Status Catalog::check_beside(storage::SqlTransaction& tx, const std::vector<Object>& objects,
+                             const Graph& graph) const {
+  std::map<std::string, Object> before;
+  for (Object& object : FALAJ_TRY(storage::list_objects(tx))) {
+    before.emplace(path_of(object), std::move(object));
+  }
+  std::map<std::string, Object> after = before;
+  std::set<std::string> applied;
+  for (const Object& object : objects) {
+    after.insert_or_assign(path_of(object), object);
+    applied.insert(path_of(object));
+  }
+  const auto check = [&](const std::map<std::string, Object>& all, const Object& object) -> Status {
+    const KindInfo* kind = find_kind(object.kind);
+    if (kind == nullptr || !kind->check_beside) return {};
+    return kind->check_beside(object, [&](const Reference& reference) {
+      const auto found = all.find(path_of(reference));
+      return found == all.end() ? nullptr : &found->second;
+    });
+  };
+  for (const Object& object : objects) FALAJ_TRY(check(after, object));
+  for (const auto& [path, object] : before) {
+    const auto references = graph.find(path);
+    if (applied.contains(path) || references == graph.end()) continue;
+    const bool touched = std::any_of(
+        references->second.begin(), references->second.end(),
+        [&](const Reference& reference) { return applied.contains(path_of(reference)); });
+    if (!touched || !check(before, object).ok()) continue;
+    FALAJ_TRY(check(after, object));
+  }
   return {};
 }
 

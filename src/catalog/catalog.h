@@ -61,6 +61,8 @@ class Catalog {
   Status check_change(storage::SqlTransaction& tx, const storage::KindInfo& kind,
                       const storage::Object& object) const;
   Status check_all(storage::SqlTransaction& tx, const std::vector<storage::Object>& objects) const;
+  Status check_beside(storage::SqlTransaction& tx, const std::vector<storage::Object>& objects,
+                      const Graph& graph) const;
 
   storage::SqlStore& sql_;
   security::Audit& audit_;

@@ -31,6 +31,23 @@ storage::KindInfo kind_with_fixed_parent() {
           }};
 }
 
+// A Guest makes sense only beside a Node that is open.
+storage::KindInfo kind_of_guests() {
+  storage::KindInfo kind = kind_with_parent("Guest", storage::Scope::kProject);
+  const auto check = kind.check;
+  kind.check = [check](const Object& object) -> Result<std::vector<storage::Reference>> {
+    std::vector<storage::Reference> references = FALAJ_TRY(check(object));
+    for (storage::Reference& reference : references) reference.kind = "Node";
+    return references;
+  };
+  kind.check_beside = [](const Object& guest, const storage::FindObject& find) -> Status {
+    const Object* host = find({"Node", guest.project, guest.spec.text("parent")});
+    if (host != nullptr && host->labels.has("open")) return {};
+    return Error{ErrorId::kReferenceMissing, guest.name + " finds its host closed"};
+  };
+  return kind;
+}
+
 Object object(std::string kind, std::string project, std::string name, std::string parent = "") {
   Object made;
   made.kind = std::move(kind);
@@ -54,6 +71,7 @@ class CatalogTest : public testing::Test {
     std::vector<storage::KindInfo> kinds = platform_kinds();
     kinds.push_back(kind_with_parent("Node", storage::Scope::kProject));
     kinds.push_back(kind_with_fixed_parent());
+    kinds.push_back(kind_of_guests());
     catalog_ = std::make_unique<Catalog>(*sql_, audit_, clock_, kinds, [this] { ++changes_; });
     EXPECT_TRUE(apply({object("Zone", "", "ae"), project("payments")}).ok());
     changes_ = 0;
@@ -128,6 +146,20 @@ TEST_F(CatalogTest, cycles_are_refused_with_their_way) {
   ASSERT_TRUE(apply({object("Node", "payments", "c"), object("Node", "payments", "d", "c")}).ok());
   EXPECT_EQ(apply({object("Node", "payments", "c", "d")}).error().id, ErrorId::kReferenceCycle);
   EXPECT_EQ(apply({object("Node", "payments", "e", "e")}).error().id, ErrorId::kReferenceCycle);
+}
+
+TEST_F(CatalogTest, an_object_is_checked_beside_what_it_refers_to) {
+  const Object closed = object("Node", "payments", "host");
+  Object open = closed;
+  open.labels["open"] = "yes";
+  const Object guest = object("Guest", "payments", "guest", "host");
+  EXPECT_EQ(apply({closed, guest}).error().id, ErrorId::kReferenceMissing);
+  EXPECT_TRUE(apply({guest, open}).ok()) << "what stands after the apply counts, in any order";
+  // The stored guest is asked as well when its host changes.
+  const auto shut = apply({closed});
+  ASSERT_FALSE(shut.ok());
+  EXPECT_NE(shut.error().message.find("guest finds its host closed"), std::string::npos);
+  EXPECT_TRUE(apply({open, object("Node", "payments", "other")}).ok());
 }
 
 TEST_F(CatalogTest, refuses_what_it_cannot_place) {

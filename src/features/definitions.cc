@@ -6,6 +6,7 @@
 
 #include "base/decode.h"
 #include "base/json.h"
+#include "features/internal/beside.h"
 
 namespace falaj::features {
 namespace {
@@ -353,10 +354,18 @@ std::vector<storage::KindInfo> kinds() {
        check_source},
       {"FeatureView", Scope::kProject, "Features of one entity from one source, with expectations.",
        check_feature_view, check_feature_view_change},
-      {"FeatureService", Scope::kProject, "The features that a model takes, in order.",
-       check_feature_service},
-      {"TrainingSet", Scope::kProject,
-       "Labels joined with a service's features as they were known.", check_training_set},
+      {"FeatureService",
+       Scope::kProject,
+       "The features that a model takes, in order.",
+       check_feature_service,
+       {},
+       service_beside_its_views},
+      {"TrainingSet",
+       Scope::kProject,
+       "Labels joined with a service's features as they were known.",
+       check_training_set,
+       {},
+       set_beside_its_service},
   };
 }
 

@@ -45,6 +45,8 @@ struct Reference {
 
 // How a module tells the catalog about a kind it owns.
 enum class Scope : std::uint8_t { kProject, kPlatform };
+// Null when there is none.
+using FindObject = std::function<const Object*(const Reference& reference)>;
 struct KindInfo {
   std::string kind;
   Scope scope = Scope::kProject;
@@ -55,6 +57,9 @@ struct KindInfo {
   // this name, also before a deletion, since what was stored under it is still there. FJ-2006
   // naming the field, both values and what to do instead. Pure.
   std::function<Status(const Object& before, const Object& after)> check_change{};
+  // May be empty. Called once all references exist, with what will stand after the apply: whether
+  // the object makes sense beside those it refers to. FJ-2003 naming what is not there. Pure.
+  std::function<Status(const Object& object, const FindObject& find)> check_beside{};
 };
 
 enum class PutOutcome : std::uint8_t { kCreated, kChanged, kUnchanged };
