@@ -3,25 +3,64 @@
 namespace falaj::api {
 namespace {
 
+using security::access::AccessRequest;
+using security::access::ObjectRef;
+using security::access::Policies;
+
 class RequestCaller final : public net::Caller {
  public:
-  explicit RequestCaller(security::PrincipalPtr principal) : principal_(std::move(principal)) {}
-  const security::Principal& principal() const { return *principal_; }
-
- private:
-  security::PrincipalPtr principal_;
+  explicit RequestCaller(CallerParts made) : parts(std::move(made)) {}
+  const CallerParts parts;
 };
+
+const CallerParts& parts_of(const net::Request& request) {
+  static const CallerParts kNobody{
+      std::make_shared<const security::Principal>(),
+      std::make_shared<const Policies>(security::access::PolicyInput{})};
+  const auto* caller = dynamic_cast<const RequestCaller*>(request.caller.get());
+  return caller == nullptr ? kNobody : caller->parts;
+}
 
 }  // namespace
 
-std::shared_ptr<const net::Caller> make_caller(security::PrincipalPtr principal) {
-  return std::make_shared<const RequestCaller>(std::move(principal));
+std::shared_ptr<const net::Caller> make_caller(CallerParts parts) {
+  return std::make_shared<const RequestCaller>(std::move(parts));
 }
 
 const security::Principal& principal_of(const net::Request& request) {
-  static const security::Principal kNobody;
-  const auto* caller = dynamic_cast<const RequestCaller*>(request.caller.get());
-  return caller == nullptr ? kNobody : caller->principal();
+  return *parts_of(request).principal;
+}
+
+const Policies& policies_of(const net::Request& request) { return *parts_of(request).policies; }
+
+ProjectName project_of(const net::Request& request) {
+  const std::optional<std::string>& found = parts_of(request).project;
+  if (found) return ProjectName(*found);
+  return ProjectName(request.query_param("project").value_or("default"));
+}
+
+std::optional<std::string> found_project(const net::Request& request) {
+  return parts_of(request).project;
+}
+
+AccessRequest asking(const net::Request& request, std::string_view action, ObjectRef object) {
+  const CallerParts& parts = parts_of(request);
+  if (object.labels == nullptr) {
+    object.labels = parts.policies->labels(object.kind, object.project, object.name);
+  }
+  return {.principal = *parts.principal,
+          .action = action,
+          .object = object,
+          .now = parts.now,
+          .reason = parts.reason};
+}
+
+bool may(const net::Request& request, std::string_view action, ObjectRef object) {
+  return policies_of(request).decide(asking(request, action, object)).allowed;
+}
+
+Status check(const net::Request& request, std::string_view action, ObjectRef object) {
+  return security::access::check(policies_of(request), asking(request, action, object));
 }
 
 }  // namespace falaj::api

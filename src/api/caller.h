@@ -1,19 +1,50 @@
-// api/caller.h — who asks, from the gate to the handlers.
+// api/caller.h — who asks and what they may do, from the gate to the handlers.
 //
-// The gate puts a caller into the request once; handlers read it. `net` carries it unread.
+// The gate puts a caller into the request once; handlers read it. `net` carries it unread. What a
+// handler alone can know (objects in a body, rows of a list) it decides here, by the same snapshot
+// that the gate used.
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 
+#include "base/ids.h"
 #include "net/http.h"
+#include "security/access/access.h"
 #include "security/context.h"
 
 namespace falaj::api {
 
-// What the gate puts into net::Request::caller. `principal` is not null.
-std::shared_ptr<const net::Caller> make_caller(security::PrincipalPtr principal);
+struct CallerParts {
+  security::PrincipalPtr principal;                            // Not null.
+  std::shared_ptr<const security::access::Policies> policies;  // Not null.
+  Timestamp now{};                                             // Of the decision.
+  std::string reason{};                                        // Stated for break-glass.
+  // Of the record or qualified name that the route's target named; else the query says.
+  std::optional<std::string> project{};
+};
+// What the gate puts into net::Request::caller.
+std::shared_ptr<const net::Caller> make_caller(CallerParts parts);
 
 // Who asks; nobody when no gate ran. Valid as long as the request.
 const security::Principal& principal_of(const net::Request& request);
+// What the decision is made by; one that denies everything when no gate ran.
+const security::access::Policies& policies_of(const net::Request& request);
+
+// The project that the request is about: of its record, of ?project=, or "default".
+ProjectName project_of(const net::Request& request);
+
+// Only what the gate found: the project of the record or name that the route's target named.
+std::optional<std::string> found_project(const net::Request& request);
+
+// The question whether the caller may do `action` to `object` (declared labels are looked up).
+security::access::AccessRequest asking(const net::Request& request, std::string_view action,
+                                       security::access::ObjectRef object = {});
+bool may(const net::Request& request, std::string_view action, security::access::ObjectRef object);
+// The error to answer with: what the caller cannot see is answered as if it did not exist.
+Status check(const net::Request& request, std::string_view action,
+             security::access::ObjectRef object);
 
 }  // namespace falaj::api

@@ -21,7 +21,7 @@ void warn_if_failed(std::string_view what, const Status& status) {
 std::vector<storage::KindInfo> all_kinds() {
   std::vector<storage::KindInfo> kinds = catalog::platform_kinds();
   for (auto& more : {features::kinds(), registry::kinds(), training::kinds(), serving::kinds(),
-                     monitoring::kinds(), loop::kinds()}) {
+                     monitoring::kinds(), loop::kinds(), security::access::kinds()}) {
     kinds.insert(kinds.end(), more.begin(), more.end());
   }
   return kinds;
@@ -37,24 +37,27 @@ Status Program::open(const Options& options) {
   storage_ = FALAJ_TRY(wire_storage(options, clock_));
   tls_ = FALAJ_TRY(wire_tls(options, storage_, clock_));
   mkdir((options.data_folder + "/uploads").c_str(), 0700);
+  control_ = FALAJ_TRY(wire_access(storage_, clock_));
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
   training_ = FALAJ_TRY(wire_training(options, storage_, features_, metrics_, clock_));
   FALAJ_TRY(wire_shredding(storage_, features_, training_));
   serving_ = FALAJ_TRY(wire_serving(options, storage_, features_, training_, metrics_, clock_));
-  catalog_ = std::make_unique<catalog::Catalog>(*storage_.sql, *storage_.audit, clock_, all_kinds(),
-                                                [this] {
-                                                  features_.online->definitions_changed();
-                                                  if (reconcile_) reconcile_->wake();
-                                                  if (loop_) loop_->wake();
-                                                });
+  catalog_ = std::make_unique<catalog::Catalog>(
+      *storage_.sql, *storage_.audit, clock_, all_kinds(), [this] {
+        warn_if_failed("grants", control_.access->refresh());
+        features_.online->definitions_changed();
+        if (reconcile_) reconcile_->wake();
+        if (loop_) loop_->wake();
+      });
   FALAJ_TRY(first_objects());
   warn_if_failed("deployments", serving_.deployments->tick());
-  http_ = wire_routes(options, tls_, *catalog_, storage_, features_, training_, serving_, metrics_,
-                      clock_);
+  wire_gate(options, control_, storage_, training_, serving_, metrics_);
+  http_ = wire_routes(options, tls_, *catalog_, control_, storage_, features_, training_, serving_,
+                      metrics_, clock_);
   // Before the first request can come: a change that it makes wakes the tickers.
   start_ticking(options);
   FALAJ_TRY(check_listening(options, Administrators::kNone));
-  FALAJ_TRY(wire_http(options, tls_, http_, metrics_));
+  FALAJ_TRY(wire_http(options, tls_, control_, http_, metrics_));
   start_renewing();
   host_ = options.http.host;
   if (!tls_.server().identity.chain_pem.empty()) scheme_ = "https";
@@ -82,6 +85,7 @@ void Program::start_ticking(const Options& options) {
   reconcile_ = std::make_unique<exec::Ticker>("reconcile", options.tick_interval, [this] {
     warn_if_failed("deployments", serving_.deployments->tick());
     warn_if_failed("monitors", serving_.monitors->tick());
+    warn_if_failed("denials", control_.gate->tick());
   });
   loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
                                          [this] { warn_if_failed("loop", serving_.loop->tick()); });

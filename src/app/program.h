@@ -34,6 +34,7 @@ class Program {
   telemetry::Metrics metrics_;
   Storage storage_;
   Tls tls_;
+  AccessControl control_;
   Features features_;
   Training training_;
   Serving serving_;

@@ -8,7 +8,7 @@
 
 #include "app/program.h"
 #include "cli/reference.h"
-#include "security/access.h"
+#include "security/access/roles.h"
 
 namespace falaj::app {
 namespace {
@@ -57,11 +57,29 @@ std::string metrics_page(const telemetry::Metrics& metrics) {
 }
 
 std::string permissions_page() {
+  namespace access = security::access;
   std::string page =
-      "# Permissions\n\nGenerated from `src/security/access.cc`. Every route demands one; what is "
-      "not listed is denied.\n\n| action | meaning |\n|---|---|\n";
-  for (const security::ActionInfo& info : security::actions()) {
-    page += "| `" + std::string(info.action) + "` | " + std::string(info.meaning) + " |\n";
+      "# Permissions\n\nGenerated from `src/security/access/roles.cc`. Every route demands one "
+      "action on what it is done to; what no grant\npermits is denied. A grant gives a role, or "
+      "actions by name.\n\n## Roles\n\n| role | what |\n|---|---|\n";
+  for (const access::RoleInfo& info : access::roles()) {
+    page += "| `" + std::string(info.name) + "` | " + std::string(info.meaning) + " |\n";
+  }
+  page += "\n## Actions\n\n| action | meaning |";
+  std::string line = "\n|---|---|";
+  for (const access::RoleInfo& info : access::roles()) {
+    page += " " + std::string(info.name) + " |";
+    line += "---|";
+  }
+  page += line + "\n";
+  const access::ActionSet free = access::public_actions() | access::own_actions();
+  for (unsigned i = 0; i < access::actions().size(); ++i) {
+    const access::ActionInfo& action = access::actions()[i];
+    page += "| `" + std::string(action.action) + "` | " + std::string(action.meaning) + " |";
+    for (const access::RoleInfo& info : access::roles()) {
+      page += free.contains(i) || access::actions_of(info.role).contains(i) ? " ● |" : " |";
+    }
+    page += "\n";
   }
   return page;
 }

@@ -108,6 +108,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
   options.tick_interval = settings.duration("monitor.interval");
+  options.requests_per_second = settings.integer("security.requests_per_second");
   if (mode == cli::ServerMode::kDev) {
     FALAJ_TRY(check_listening(options, Administrators::kNone));
   }

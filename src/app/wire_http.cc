@@ -1,4 +1,3 @@
-#include "api/caller.h"
 #include "api/console/console.h"
 #include "api/inference/inference_routes.h"
 #include "api/native/certificates.h"
@@ -7,31 +6,9 @@
 #include "app/wiring.h"
 #include "base/json.h"
 #include "features/quarantine_files.h"
-#include "net/address.h"
-#include "security/access.h"
 
 namespace falaj::app {
 namespace {
-
-// The one question before every handler. There is one principal so far: whoever sits at this
-// machine, which is why the server listens on loopback only.
-Status gate(const net::Route& route, net::Request& request) {
-  static const security::PrincipalPtr kDeveloper = [] {
-    security::Principal developer;
-    developer.kind = security::PrincipalKind::kUser;
-    developer.id = "user:dev";
-    developer.name = "dev";
-    return std::make_shared<const security::Principal>(std::move(developer));
-  }();
-  request.principal = kDeveloper->id;
-  request.caller = api::make_caller(kDeveloper);
-  const security::Decision decision =
-      security::decide({.principal = *kDeveloper,
-                        .action = route.permission.action(),
-                        .loopback_peer = net::is_loopback_address(request.peer)});
-  if (decision.allowed) return {};
-  return Error{Code::kPermissionDenied, decision.reason};
-}
 
 void add_openapi(Http& http) {
   http.router->add(net::Route(
@@ -43,9 +20,9 @@ void add_openapi(Http& http) {
 
 }  // namespace
 
-Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, Storage& storage,
-                 Features& features, Training& training, Serving& serving,
-                 telemetry::Metrics& metrics, const Clock& clock) {
+Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
+                 AccessControl& control, Storage& storage, Features& features, Training& training,
+                 Serving& serving, telemetry::Metrics& metrics, const Clock& clock) {
   Http http;
   http.services = std::make_unique<api::Services>(
       api::Services{catalog,
@@ -65,6 +42,7 @@ Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, St
                     *serving.monitors,
                     *serving.loop,
                     *storage.audit,
+                    *control.denials,
                     metrics,
                     clock,
                     version_text(),
@@ -89,11 +67,17 @@ Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, St
   return http;
 }
 
-Status wire_http(const Options& options, const Tls& tls, Http& http, telemetry::Metrics& metrics) {
+Status wire_http(const Options& options, const Tls& tls, AccessControl& control, Http& http,
+                 telemetry::Metrics& metrics) {
   net::ServerOptions server = options.http;
   server.tls = tls.server();
   server.make_spool = [folder = options.data_folder + "/uploads"] { return open_spool(folder); };
-  http.server = FALAJ_TRY(net::Server::start(server, *http.router, gate, metrics));
+  http.server = FALAJ_TRY(net::Server::start(
+      server, *http.router,
+      [gate = control.gate.get()](const net::Route& route, net::Request& request) {
+        return gate->pass(route, request);
+      },
+      metrics));
   return {};
 }
 

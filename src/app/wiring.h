@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "api/gate.h"
 #include "api/native/live_feed.h"
 #include "api/native/services.h"
 #include "catalog/catalog.h"
@@ -74,6 +75,7 @@ struct Options {
   std::size_t prediction_capacity = 65'536;
   Duration tick_interval = Duration::seconds(1);
   ListenOptions listen;
+  std::int64_t requests_per_second = 0;  // Of one principal; 0: no limit.
 };
 
 struct Keys {
@@ -114,6 +116,13 @@ Result<Tls> wire_tls(const Options& options, Storage& storage, const Clock& cloc
 // FJ-7003 when nobody could administer a server that listens beyond this machine.
 enum class Administrators : std::uint8_t { kNone, kSome };
 Status check_listening(const Options& options, Administrators administrators);
+
+struct AccessControl {
+  std::unique_ptr<security::access::Access> access;
+  std::unique_ptr<security::access::Denials> denials;
+  std::unique_ptr<api::Gate> gate;  // Made by wire_gate, once there is something to guard.
+};
+Result<AccessControl> wire_access(Storage& storage, const Clock& clock);
 
 struct Features {
   std::unique_ptr<features::Online> online;
@@ -156,12 +165,16 @@ struct Http {
   std::unique_ptr<net::Router> router;
   std::unique_ptr<net::Server> server;
 };
+// Who may pass to the routes' handlers.
+void wire_gate(const Options& options, AccessControl& control, Storage& storage, Training& training,
+               Serving& serving, telemetry::Metrics& metrics);
 // Declares every route of every dialect, without listening.
-Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog, Storage& storage,
-                 Features& features, Training& training, Serving& serving,
-                 telemetry::Metrics& metrics, const Clock& clock);
+Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
+                 AccessControl& control, Storage& storage, Features& features, Training& training,
+                 Serving& serving, telemetry::Metrics& metrics, const Clock& clock);
 // Listens.
-Status wire_http(const Options& options, const Tls& tls, Http& http, telemetry::Metrics& metrics);
+Status wire_http(const Options& options, const Tls& tls, AccessControl& control, Http& http,
+                 telemetry::Metrics& metrics);
 
 // "0.1.0" and the commit it was built from.
 std::string version_text();

@@ -74,7 +74,11 @@ Status check_references(const Object& object, const std::vector<Reference>& refe
   for (const Reference& reference : references) {
     if (graph.contains(path_of(reference))) continue;
     std::vector<std::string> names;
-    for (const auto& [path, unused] : graph) names.push_back(path);
+    // Of the same kind and project only: other tenants' names are no hints.
+    const std::string beside = path_of(reference.kind, reference.project, "");
+    for (const auto& [path, unused] : graph) {
+      if (path.starts_with(beside)) names.push_back(path);
+    }
     const std::string near = nearest_name(path_of(reference), names);
     return Error{ErrorId::kReferenceMissing,
                  path_of(object) + " refers to " + path_of(reference) + ", which is not declared" +

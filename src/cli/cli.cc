@@ -42,13 +42,15 @@ struct Words {
   bool origin = false;
   bool libraries = false;
   bool log = false;
+  bool platform = false;
   std::string kind;
   std::string name;
   std::string file;
   std::string format;
   std::string spine;
   std::string alias;
-  std::string reason;
+  std::string reason = from_environment("FALAJ_REASON", "");
+  std::string who;
   std::string action;
   std::string end;
   std::string zone;
@@ -89,6 +91,7 @@ class Tree {
   void add_data();
   void add_models();
   void add_watch();
+  void add_access();
   void add_audit();
   void add_certificates();
   void add_keys();
@@ -129,6 +132,7 @@ Tree::Tree(const Hooks& hooks)
   add_data();
   add_models();
   add_watch();
+  add_access();
   add_audit();
   add_certificates();
   add_keys();
@@ -151,7 +155,8 @@ int Tree::run(int argc, char** argv) {
 
 Session Tree::session() const {
   Session session;
-  session.target = {words_.server, words_.project, words_.authority, words_.certificate};
+  session.target = {words_.server, words_.project, words_.authority, words_.certificate,
+                    words_.reason};
   if (words_.output == "json") session.format = OutputFormat::kJson;
   if (words_.output == "yaml") session.format = OutputFormat::kYaml;
   return session;
@@ -212,6 +217,8 @@ CLI::App* Tree::remote(CLI::App& parent, const std::string& name, const std::str
   command->add_option("-p,--project", words_.project, "Project (env FALAJ_PROJECT)")
       ->default_str(kDefaultProject);
   add_output(*command);
+  command->add_option("--reason", words_.reason,
+                      "Why: recorded, and needed to use a break-glass grant (env FALAJ_REASON)");
   command->callback([this, act = std::move(act)] { exit_ = done(act(session())); });
   return command;
 }
@@ -333,7 +340,6 @@ void Tree::add_models() {
   alias->add_option("model", words_.name, "Model")->required();
   alias->add_option("version", words_.version, "Version")->required();
   alias->add_option("--alias", words_.alias, "Alias")->capture_default_str();
-  alias->add_option("--reason", words_.reason, "Why; goes to the audit");
   CLI::App* ask = remote(root_, "predict", "Ask a deployment by entity id",
                          [this](const Session& s) { return predict(s, words_.name, words_.keys); });
   ask->add_option("deployment", words_.name, "Deployment")->required();
@@ -359,6 +365,25 @@ void Tree::add_watch() {
   remote(root_, "quarantine", "Print the rows that an ingest refused, as CSV",
          [this](const Session& s) { return show_quarantine(s, words_.name); })
       ->add_option("id", words_.name, "Id of the quarantine, as ingest reports it")
+      ->required();
+}
+
+void Tree::add_access() {
+  remote(root_, "grants", "Who may do what: the grants that you may read",
+         [](const Session& s) { return show_grants(s); });
+  CLI::App* can = remote(root_, "can-i", "Whether you may do something; without words, all you may",
+                         [this](const Session& s) -> Status {
+                           if (words_.action.empty()) return show_my_rights(s);
+                           return can_i(s, {words_.action, words_.name,
+                                            words_.platform ? "" : words_.project, words_.who});
+                         });
+  can->add_option("action", words_.action, "e.g. serving.predict");
+  can->add_option("object", words_.name, "Kind or Kind/name; empty: the project as a whole");
+  can->add_option("--as", words_.who, "Another principal's id: user:…; needs access.read");
+  can->add_flag("--platform", words_.platform, "On the platform instead of a project");
+  remote(root_, "why-denied", "Why a request was denied, by the id that its error showed",
+         [this](const Session& s) { return why_denied(s, words_.name); })
+      ->add_option("request", words_.name, "Id of the request")
       ->required();
 }
 

@@ -84,6 +84,19 @@ Status rotate_key(const Session& session, const KeyChoice& choice);
 Status raise_key(const Session& session, const KeyChoice& choice, std::int64_t version);
 Status shred_key(const Session& session, const KeyChoice& choice, const std::string& ground);
 
+// Access. `object` is "Kind" or "Kind/name" or ""; `principal` "" asks for oneself. can_i fails
+// with kPermissionDenied when the answer is no.
+struct AccessQuestion {
+  std::string action;
+  std::string object;
+  std::string project;  // "": the platform.
+  std::string principal;
+};
+Status show_grants(const Session& session);
+Status show_my_rights(const Session& session);
+Status can_i(const Session& session, const AccessQuestion& question);
+Status why_denied(const Session& session, const std::string& request_id);
+
 // `falaj explain FJ-1003`
 Status explain_error(const Session& session, const std::string& id);
 

@@ -17,7 +17,10 @@ Error error_of_reply(const net::ClientReply& reply) {
     return Error{code, "the server answered " + std::to_string(reply.status) + ": " +
                            reply.body.substr(0, 200)};
   }
-  const std::string message = body->text("detail", body->text("error", body->text("title")));
+  std::string message = body->text("detail", body->text("error", body->text("title")));
+  if (reply.status == 403 && body->has("instance")) {
+    message += " (falaj why-denied " + body->text("instance") + ")";
+  }
   // A known code says its class more exactly than the status does.
   if (const ErrorInfo* info = find_error(body->text("code"))) return Error{info->id, message};
   return Error{code, message};
@@ -89,6 +92,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
     options.tls.identity.chain_pem = FALAJ_TRY(read_text(target.certificate));
     options.tls.identity.key_pem = options.tls.identity.chain_pem;  // One file holds both.
   }
+  if (!target.reason.empty()) options.headers.emplace_back("X-Falaj-Reason", target.reason);
   Result<std::unique_ptr<net::Client>> client = net::Client::create(options);
   if (!client.ok() && client.error().code == Code::kInvalidArgument) {
     return Error{ErrorId::kUsage, "--server '" + target.server + "': " + client.error().message};

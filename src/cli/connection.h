@@ -36,6 +36,8 @@ struct Target {
   std::string authority = {};
   // PEM file with a certificate and its key, shown to a server that asks; "": none.
   std::string certificate = {};
+  // Stated with every request, for break-glass grants and the audit; "": none.
+  std::string reason = {};
 };
 
 // Not thread-safe.

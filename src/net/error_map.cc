@@ -1,4 +1,5 @@
 // The one table between error classes and HTTP statuses, and the native error body.
+#include <algorithm>
 #include <array>
 
 #include "base/json.h"
@@ -35,6 +36,12 @@ void append_member(std::string& out, std::string_view key, std::string_view text
   append_json_string(out, key);
   out += ':';
   append_json_string(out, text);
+}
+
+void add_retry_after(Response& response, const Request& request) {
+  if (response.status != 429) return;
+  response.headers.emplace_back("Retry-After",
+                                std::to_string(std::max<std::int64_t>(request.retry_after, 1)));
 }
 
 }  // namespace
@@ -83,6 +90,7 @@ Response problem_with_status(const Error& error, int status, const Request& requ
   Response response = Response::json(std::move(body), status);
   response.content_type = "application/problem+json";
   response.error = error.id;
+  add_retry_after(response, request);
   return response;
 }
 
@@ -93,6 +101,7 @@ Response error_reply(std::string_view dialect, const Error& error, int status,
   append_member(body, "error", error.message);
   Response response = Response::json(body + "}", status);
   response.error = error.id;
+  add_retry_after(response, request);
   return response;
 }
 

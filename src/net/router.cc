@@ -182,6 +182,8 @@ std::string Target::text() const {
       return kind + " of ?project=, or of the platform";
     case Scope::kAcross:
       return kind + " of every project, as visible";
+    case Scope::kListed:
+      return kind + " of ?project=, as visible";
     case Scope::kProject:
       return kind + " of ?project=";
     case Scope::kObject:

@@ -37,6 +37,7 @@ class Target {
     kPlatform,   // What stands above projects, or belongs to all of them.
     kEither,     // The project of ?project=; without it, the platform.
     kAcross,     // Of every project: the handler shows what the caller may see, and no more.
+    kListed,     // Things of the project of ?project=: shown as far as the caller may see them.
     kProject,    // Things of the project of ?project=, or of "default".
     kObject,     // One of them, by its name.
     kQualified,  // One of them, by "project.name".
@@ -51,6 +52,7 @@ class Target {
   }
   static Target platform_or_project(std::string_view kind) { return {Scope::kEither, kind, ""}; }
   static Target across_projects(std::string_view kind) { return {Scope::kAcross, kind, ""}; }
+  static Target listed(std::string_view kind) { return {Scope::kListed, kind, ""}; }
   static Target in_project(std::string_view kind) { return {Scope::kProject, kind, ""}; }
   // `parameter` is the path's placeholder that names it.
   static Target object(std::string_view kind, std::string_view parameter) {

@@ -422,6 +422,14 @@ Result<std::shared_ptr<const LiveModel>> Deployments::find_named(std::string_vie
   return live_of(*only);
 }
 
+std::vector<std::string> Deployments::projects_with(std::string_view deployment) const {
+  std::vector<std::string> projects;
+  for (const auto& [key, slot] : *impl_->table.load()) {
+    if (key.second == deployment) projects.push_back(key.first);
+  }
+  return projects;
+}
+
 Result<EntityPrediction> Deployments::Impl::answer(
     const std::shared_ptr<const LiveModel>& live,
     const std::vector<std::pair<std::string, features::KeyPart>>& keys,

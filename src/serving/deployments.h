@@ -90,6 +90,8 @@ class Deployments {
   // The same by the name the inference dialect uses: "payments.fraud", or "fraud" when only one
   // project has it. FJ-5001 names the candidates when several do.
   Result<std::shared_ptr<const LiveModel>> find_named(std::string_view name) const;
+  // The projects that have a deployment of this name. Never blocks.
+  std::vector<std::string> projects_with(std::string_view deployment) const;
   // Entity ids in, prediction out: reads the features in this process, scores, offers the record to
   // the sink. Never blocks on disk: safe on an event-loop thread.
   // FJ-3007 names a key column that `keys` lacks; others than the plan's are ignored.

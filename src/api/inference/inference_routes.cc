@@ -33,9 +33,17 @@ bool names_version(const std::string& wanted, const serving::LiveModel& live) {
          (!live.alias.empty() && wanted == live.alias);
 }
 
+// The gate has found the project, except for who may see all of them.
+Result<LivePtr> find_live(const serving::Deployments& deployments, const Request& request,
+                          const std::string& name) {
+  const std::optional<std::string> project = found_project(request);
+  if (!project) return deployments.find_named(name);
+  return deployments.find_named(name.starts_with(*project + ".") ? name : *project + "." + name);
+}
+
 Result<LivePtr> live_model(const serving::Deployments& deployments, const Request& request) {
   const std::string name = param(request, "model");
-  LivePtr live = FALAJ_TRY(deployments.find_named(name));
+  LivePtr live = FALAJ_TRY(find_live(deployments, request, name));
   const std::string version = param(request, "version");
   if (!version.empty() && !names_version(version, *live)) {
     return Error(ErrorId::kModelNotFound, "Request for unknown model: '" + name + "' version " +
@@ -121,14 +129,24 @@ Value server_document(const std::string& version) {
 
 // Ready unless a deployment should answer and cannot: one that waits for its first version is fine.
 Result<Response> server_ready(const serving::Deployments& deployments) {
-  for (const serving::DeploymentStatus& status : deployments.unready()) {
+  // Anyone may ask: which deployments, and whose, is for GET /api/v1/deployments.
+  if (const std::size_t unready = deployments.unready().size(); unready > 0) {
     return Error(ErrorId::kInvalidArgument,
-                 "deployment '" + status.name + "' cannot be loaded: " + status.error);
+                 std::to_string(unready) + " deployment(s) have a version that cannot be loaded");
   }
   Value value;
   value["live"] = true;
   value["ready"] = true;
   return as_json(value);
+}
+
+std::vector<serving::DeploymentStatus> visible_status(const serving::Deployments& deployments,
+                                                      const Request& request) {
+  std::vector<serving::DeploymentStatus> statuses = deployments.status();
+  std::erase_if(statuses, [&](const serving::DeploymentStatus& status) {
+    return !may(request, "models.read", {status.project, "Deployment", status.name, nullptr});
+  });
+  return statuses;
 }
 
 void add_server_routes(const serving::Deployments& deployments, const std::string& version,
@@ -148,13 +166,14 @@ void add_server_routes(const serving::Deployments& deployments, const std::strin
   routes.push_back(route(Method::kPost, "/v2/repository/index",
                          {"models.read", net::Target::across_projects("Deployment")},
                          "Every model and its state.",
-                         [&deployments](const Request&) -> Result<Response> {
-                           return as_json(index_document(deployments.status()));
+                         [&deployments](const Request& request) -> Result<Response> {
+                           return as_json(index_document(visible_status(deployments, request)));
                          }));
   routes.push_back(route(
       Method::kGet, "/v2/models/stats", {"models.read", net::Target::across_projects("Deployment")},
-      "Counts and times of every model.", [&deployments](const Request&) -> Result<Response> {
-        return as_json(statistics_document(deployments.status()));
+      "Counts and times of every model.",
+      [&deployments](const Request& request) -> Result<Response> {
+        return as_json(statistics_document(visible_status(deployments, request)));
       }));
 }
 
@@ -228,6 +247,8 @@ int dialect_status(const Error& error) {
       return 403;
     case Code::kUnauthenticated:
       return 401;
+    case Code::kResourceExhausted:
+      return 429;
     default:
       return 400;
   }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "api/testing/caller.h"
 #include "base/json.h"
 #include "serving/testing/serving_world.h"
 
@@ -34,6 +35,7 @@ class InferenceTest : public ::testing::Test {
     request.path = path;
     request.body = std::move(body);
     request.headers = std::move(headers);
+    request.caller = testing::developer();
     const net::Match match = router_.match(request);
     if (match.route == nullptr) {
       Response none;
@@ -166,7 +168,9 @@ TEST_F(InferenceTest, is_not_ready_while_a_deployment_cannot_be_loaded) {
   ASSERT_TRUE(world_.models->add_version(world_.context, broken).ok());
   world_.apply("Deployment", "broken", R"({"model":"other","version":1})");
   ASSERT_TRUE(world_.deployments->tick().ok());
-  EXPECT_NE(get("/v2/health/ready", 400).text("error").find("broken"), std::string::npos);
+  const std::string error = get("/v2/health/ready", 400).text("error");
+  EXPECT_NE(error.find("1 deployment"), std::string::npos) << error;
+  EXPECT_EQ(error.find("broken"), std::string::npos) << "anyone may ask: " << error;
 }
 
 TEST_F(InferenceTest, lists_models_and_counts_requests) {

@@ -41,19 +41,20 @@ net::Route predict_route(Services& services) {
 std::vector<net::Route> deployment_routes(Services& services) {
   std::vector<net::Route> routes;
   routes.push_back(predict_route(services));
-  routes.push_back(value_route(net::Method::kGet, "/api/v1/deployments",
-                               {"models.read", net::Target::in_project("Deployment")},
-                               "State, version and latency of every deployment.",
-                               [&](const net::Request& request) -> Result<Value> {
-                                 const std::string project = project_of(request).str();
-                                 Value reply;
-                                 reply["deployments"] = Value::array();
-                                 for (const auto& status : services.deployments.status()) {
-                                   if (status.project == project)
-                                     reply["deployments"].push(to_value(status));
-                                 }
-                                 return reply;
-                               }));
+  routes.push_back(value_route(
+      net::Method::kGet, "/api/v1/deployments", {"models.read", net::Target::listed("Deployment")},
+      "State, version and latency of every deployment.",
+      [&](const net::Request& request) -> Result<Value> {
+        const std::string project = project_of(request).str();
+        Value reply;
+        reply["deployments"] = Value::array();
+        for (const auto& status : services.deployments.status()) {
+          if (status.project != project) continue;
+          if (may(request, "models.read", {project, "Deployment", status.name, nullptr}))
+            reply["deployments"].push(to_value(status));
+        }
+        return reply;
+      }));
   return routes;
 }
 

@@ -4,16 +4,17 @@
 
 namespace falaj::api {
 
-ProjectName project_of(const net::Request& request) {
-  return ProjectName(request.query_param("project").value_or("default"));
-}
-
 Result<security::RequestContext> context_of(const net::Request& request,
                                             const catalog::Catalog& catalog) {
   security::RequestContext context;
   context.principal = principal_of(request);
   context.project = project_of(request);
-  context.zone = FALAJ_TRY(catalog.zone_of(context.project.str()));
+  const Result<Zone> zone = catalog.zone_of(context.project.str());
+  if (!zone.ok() && zone.error().code == Code::kNotFound) {
+    // Without the catalog's hint at the nearest name: it may be another tenant's.
+    return Error{zone.error().id, "project '" + context.project.str() + "' was not found"};
+  }
+  context.zone = FALAJ_TRY(zone);
   context.deadline = request.deadline;
   context.request_id = request.request_id;
   context.traceparent = request.traceparent;

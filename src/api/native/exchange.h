@@ -13,9 +13,6 @@
 
 namespace falaj::api {
 
-// The query's project, or "default".
-ProjectName project_of(const net::Request& request);
-
 // The caller's context; the zone is the project's, FJ-2001 when it is not declared.
 Result<security::RequestContext> context_of(const net::Request& request,
                                             const catalog::Catalog& catalog);
@@ -39,6 +36,18 @@ struct Demand {
 using ValueHandler = std::function<Result<Value>(const net::Request&)>;
 net::Route value_route(net::Method method, std::string_view path, Demand demand,
                        std::string_view summary, ValueHandler handler, int status = 200);
+
+// Drops what the caller may not do `action` to; `name_of(item)` is its name as a `kind` of the
+// request's project. For routes whose target is net::Target::listed.
+template <class Items, class NameOf>
+void keep_visible(Items& items, const net::Request& request, std::string_view action,
+                  std::string_view kind, NameOf name_of) {
+  const ProjectName project = project_of(request);
+  std::erase_if(items, [&](const auto& item) {
+    const std::string name = name_of(item);
+    return !may(request, action, {project.str(), kind, name, nullptr});
+  });
+}
 
 // {"name": [to_value(item), …]}
 template <class Items>

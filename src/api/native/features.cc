@@ -72,7 +72,10 @@ Value row_of(const features::ViewStats& stats) {
 Result<Value> view_list(Services& services, const net::Request& request) {
   Value reply;
   reply["views"] = Value::array();
-  for (const auto& stats : FALAJ_TRY(services.view_stats(project_of(request)))) {
+  auto views = FALAJ_TRY(services.view_stats(project_of(request)));
+  keep_visible(views, request, "features.read", "FeatureView",
+               [](const features::ViewStats& stats) { return stats.view; });
+  for (const auto& stats : views) {
     reply["views"].push(row_of(stats));
   }
   return reply;
@@ -121,7 +124,7 @@ net::Route freeze_with_spine_route(Services& services) {
 }
 
 net::Route quarantine_route(Services& services) {
-  return net::Route(net::Method::kGet, "/api/v1/quarantine/{id}", net::Permission("data.ingest"),
+  return net::Route(net::Method::kGet, "/api/v1/quarantine/{id}", net::Permission("data.read"),
                     net::Target::in_project("FeatureView"),
                     "The rows that an ingest of ?project= refused, as CSV: line, reason, raw. The "
                     "id is the one that the ingest reported.",
@@ -141,20 +144,20 @@ std::vector<net::Route> feature_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
   routes.push_back(ingest_route(services));
-  routes.push_back(
-      value_route(Method::kGet, "/api/v1/feature-views",
-                  {"features.read", net::Target::in_project("FeatureView")},
-                  "Rows, segments and keys of every feature view.",
-                  [&](const net::Request& request) { return view_list(services, request); }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/feature-views", {"features.read", net::Target::listed("FeatureView")},
+      "Rows, segments and keys of every feature view.",
+      [&](const net::Request& request) { return view_list(services, request); }));
   routes.push_back(quarantine_route(services));
   routes.push_back(freeze_route(services));
   routes.push_back(freeze_with_spine_route(services));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/training-sets",
-      {"features.read", net::Target::in_project("TrainingSet")},
+      Method::kGet, "/api/v1/training-sets", {"features.read", net::Target::listed("TrainingSet")},
       "Frozen training sets, newest first.", [&](const net::Request& request) -> Result<Value> {
-        return list_value("training_sets",
-                          FALAJ_TRY(services.training_sets.list(project_of(request))));
+        auto sets = FALAJ_TRY(services.training_sets.list(project_of(request)));
+        keep_visible(sets, request, "features.read", "TrainingSet",
+                     [](const features::Manifest& set) { return set.name; });
+        return list_value("training_sets", sets);
       }));
   routes.push_back(value_route(Method::kGet, "/api/v1/training-sets/{name}/manifest",
                                {"features.read", net::Target::object("TrainingSet", "name")},

@@ -40,7 +40,10 @@ Result<Value> model_list(Services& services, const net::Request& request) {
   const ProjectName project = project_of(request);
   Value reply;
   reply["models"] = Value::array();
-  for (const std::string& model : FALAJ_TRY(services.models.models(project))) {
+  auto models = FALAJ_TRY(services.models.models(project));
+  keep_visible(models, request, "models.read", "Model",
+               [](const std::string& name) { return name; });
+  for (const std::string& model : models) {
     reply["models"].push(FALAJ_TRY(model_value(services, project, model)));
   }
   return reply;
@@ -93,7 +96,7 @@ std::vector<net::Route> model_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
   routes.push_back(
-      value_route(Method::kGet, "/api/v1/models", {"models.read", net::Target::in_project("Model")},
+      value_route(Method::kGet, "/api/v1/models", {"models.read", net::Target::listed("Model")},
                   "Models with their versions (newest first) and aliases.",
                   [&](const net::Request& request) { return model_list(services, request); }));
   routes.push_back(value_route(Method::kGet, "/api/v1/models/{model}",

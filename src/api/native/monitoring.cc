@@ -9,7 +9,10 @@ Result<Value> monitor_list(Services& services, const net::Request& request) {
   const ProjectName project = project_of(request);
   Value reply;
   reply["monitors"] = Value::array();
-  for (const auto& object : FALAJ_TRY(services.catalog.list("Monitor", project.str()))) {
+  auto objects = FALAJ_TRY(services.catalog.list("Monitor", project.str()));
+  keep_visible(objects, request, "monitoring.read", "Monitor",
+               [](const catalog::Object& object) { return object.name; });
+  for (const auto& object : objects) {
     const monitoring::Monitor monitor = FALAJ_TRY(monitoring::decode_monitor(object));
     Value row;
     row["name"] = monitor.name;
@@ -37,7 +40,7 @@ std::vector<net::Route> monitoring_routes(Services& services) {
   using net::Method;
   std::vector<net::Route> routes;
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/monitors", {"monitoring.read", net::Target::in_project("Monitor")},
+      Method::kGet, "/api/v1/monitors", {"monitoring.read", net::Target::listed("Monitor")},
       "Monitors with their last 50 windows.",
       [&](const net::Request& request) { return monitor_list(services, request); }));
   routes.push_back(
@@ -46,15 +49,21 @@ std::vector<net::Route> monitoring_routes(Services& services) {
                   "Reference against current, per feature; ?window= or the newest.",
                   [&](const net::Request& request) { return histograms(services, request); }));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/alarms", {"monitoring.read", net::Target::in_project("Monitor")},
+      Method::kGet, "/api/v1/alarms", {"monitoring.read", net::Target::listed("Monitor")},
       "Alarms, newest first.", [&](const net::Request& request) -> Result<Value> {
-        return list_value("alarms", FALAJ_TRY(services.monitors.alarms(project_of(request))));
+        auto alarms = FALAJ_TRY(services.monitors.alarms(project_of(request)));
+        keep_visible(alarms, request, "monitoring.read", "Monitor",
+                     [](const auto& alarm) { return alarm.monitor; });
+        return list_value("alarms", alarms);
       }));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/policies", {"monitoring.read", net::Target::in_project("Policy")},
+      Method::kGet, "/api/v1/policies", {"monitoring.read", net::Target::listed("Policy")},
       "Policies: their phase, last action and what it was decided on.",
       [&](const net::Request& request) -> Result<Value> {
-        return list_value("policies", FALAJ_TRY(services.loop.status(project_of(request))));
+        auto policies = FALAJ_TRY(services.loop.status(project_of(request)));
+        keep_visible(policies, request, "monitoring.read", "Policy",
+                     [](const loop::PolicyStatus& status) { return status.policy; });
+        return list_value("policies", policies);
       }));
   return routes;
 }

@@ -5,6 +5,7 @@
 
 #include "api/caller.h"
 #include "api/native/services.h"
+#include "api/testing/caller.h"
 #include "base/json.h"
 #include "features/quarantine_files.h"
 #include "serving/testing/serving_world.h"
@@ -42,8 +43,7 @@ class NativeRoutesTest : public ::testing::Test {
     request.body = std::move(body);
     request.body_file = std::make_shared<TextReader>(std::move(uploaded));
     request.principal = "user:dev";
-    request.caller = make_caller(std::make_shared<const security::Principal>(
-        security::Principal{security::PrincipalKind::kUser, request.principal}));
+    request.caller = testing::developer();
     const net::Match match = router_.match(request);
     EXPECT_NE(match.route, nullptr) << path;
     return match.route == nullptr ? Response{} : match.route->sync_handler(request);
@@ -81,6 +81,7 @@ class NativeRoutesTest : public ::testing::Test {
   loop::Controller loop_{*world_.sql, *world_.blobs,  *world_.training_sets, trainer_,
                          runs_,       *world_.models, *world_.deployments,   *world_.runtime,
                          monitors_,   world_.audit,   world_.clock};
+  security::access::Denials denials_;
   Services services_{
       catalog_,
       *world_.ingest,
@@ -97,6 +98,7 @@ class NativeRoutesTest : public ::testing::Test {
       monitors_,
       loop_,
       world_.audit,
+      denials_,
       world_.metrics,
       world_.clock,
       "1",
@@ -158,8 +160,7 @@ TEST_F(NativeRoutesTest, is_ready_unless_a_deployment_should_serve_and_cannot) {
   promote(register_broken());
   const Response unready = send(Method::kGet, "/readyz");
   EXPECT_EQ(unready.status, 503);
-  const Value value = parse_json(unready.body).value();
-  EXPECT_EQ(value["deployments"].as_array()[0].text("name"), "fraud");
+  EXPECT_EQ(unready.body.find("fraud"), std::string::npos) << "anyone may ask: " << unready.body;
   EXPECT_EQ(send(Method::kGet, "/livez").status, 200);
   promote(world_.register_linear(1, 0));
   EXPECT_EQ(send(Method::kGet, "/readyz").status, 200);

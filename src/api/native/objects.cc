@@ -1,6 +1,7 @@
 // Declared objects: apply, get, list, delete.
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "security/access/access.h"
 
 namespace falaj::api {
 namespace {
@@ -29,17 +30,40 @@ std::string project_for(const Services& services, const net::Request& request,
   return project_of(request).str();
 }
 
+// Each object is decided by itself, as it is and as it shall be: one that may not be changed stops
+// the whole call before anything is written.
+Status check_objects(Services& services, const net::Request& request,
+                     const std::vector<catalog::Object>& objects) {
+  for (const catalog::Object& object : objects) {
+    std::optional<catalog::Object> before;
+    Result<catalog::Object> stored = services.catalog.get(object.kind, object.project, object.name);
+    if (stored.ok()) {
+      before = std::move(stored).value();
+    } else if (stored.error().code != Code::kNotFound) {
+      return stored.error();
+    }
+    FALAJ_TRY(
+        security::access::check_apply(policies_of(request), asking(request, ""), object, before));
+  }
+  return {};
+}
+
+security::RequestContext caller_context(const net::Request& request) {
+  security::RequestContext context;
+  context.principal = principal_of(request);
+  context.request_id = request.request_id;
+  return context;
+}
+
 Result<Value> apply(Services& services, const net::Request& request) {
   auto objects = FALAJ_TRY(objects_of_body(FALAJ_TRY(body_of(request))));
   for (catalog::Object& object : objects) {
     if (object.project.empty()) object.project = project_for(services, request, object.kind);
   }
-  security::RequestContext context;
-  context.principal = principal_of(request);
-  context.request_id = request.request_id;
+  FALAJ_TRY(check_objects(services, request, objects));
   const bool dry_run = request.query_param("dry_run").value_or("") == "true";
   const auto applied = FALAJ_TRY(services.catalog.apply(
-      context, objects, dry_run ? catalog::Mode::kDryRun : catalog::Mode::kApply));
+      caller_context(request), objects, dry_run ? catalog::Mode::kDryRun : catalog::Mode::kApply));
   Value::Array list;
   for (const catalog::Applied& item : applied) {
     Value row;
@@ -53,6 +77,22 @@ Result<Value> apply(Services& services, const net::Request& request) {
   Value reply;
   reply["applied"] = Value(std::move(list));
   return reply;
+}
+
+// The stored object, if the caller may read it. Grants and groups are known by what they cover, so
+// the gate left them to us: one that may not be read is answered like one that is not there.
+Result<catalog::Object> visible_object(Services& services, const net::Request& request) {
+  const std::string& kind = request.params.find("kind")->second;
+  const std::string& name = request.params.find("name")->second;
+  Result<catalog::Object> object =
+      services.catalog.get(kind, project_for(services, request, kind), name);
+  if (kind != "Grant" && kind != "Group") return object;
+  if (object.ok() &&
+      security::access::may_read(policies_of(request), asking(request, ""), *object)) {
+    return object;
+  }
+  if (!object.ok() && object.error().code != Code::kNotFound) return object;
+  return Error{Code::kNotFound, kind + " '" + name + "' was not found"};
 }
 
 Value kinds_value(const Services& services) {
@@ -69,9 +109,12 @@ Value kinds_value(const Services& services) {
   return reply;
 }
 
-Result<Value> projects_value(const Services& services) {
+Result<Value> projects_value(const Services& services, const net::Request& request) {
   Value::Array list;
   for (const auto& object : FALAJ_TRY(services.catalog.list("Project", ""))) {
+    // Listed for who may do anything in it, be it to one object.
+    if (!policies_of(request).visible(asking(request, "", {object.name, "", "", nullptr})))
+      continue;
     Value row;
     row["name"] = object.name;
     row["zone"] = object.spec.text("zone");
@@ -83,16 +126,24 @@ Result<Value> projects_value(const Services& services) {
 }
 
 Result<Value> remove(Services& services, const net::Request& request) {
-  const std::string& kind = request.params.find("kind")->second;
-  const std::string& name = request.params.find("name")->second;
-  security::RequestContext context;
-  context.principal = principal_of(request);
-  context.request_id = request.request_id;
-  context.project = ProjectName(project_for(services, request, kind));
-  FALAJ_TRY(services.catalog.remove(context, kind, context.project.str(), name));
+  const catalog::Object object = FALAJ_TRY(visible_object(services, request));
+  FALAJ_TRY(security::access::check_remove(policies_of(request), asking(request, ""), object));
+  security::RequestContext context = caller_context(request);
+  context.project = ProjectName(object.project);
+  FALAJ_TRY(services.catalog.remove(context, object.kind, object.project, object.name));
   Value reply;
-  reply["deleted"] = kind + "/" + name;
+  reply["deleted"] = object.kind + "/" + object.name;
   return reply;
+}
+
+// Of every kind and project: what the caller may read.
+Result<Value> object_list(Services& services, const net::Request& request) {
+  auto objects = FALAJ_TRY(services.catalog.list(request.query_param("kind").value_or(""),
+                                                 request.query_param("project").value_or("")));
+  std::erase_if(objects, [&](const catalog::Object& object) {
+    return !security::access::may_read(policies_of(request), asking(request, ""), object);
+  });
+  return list_value("objects", objects);
 }
 
 }  // namespace
@@ -104,10 +155,10 @@ std::vector<net::Route> object_routes(Services& services) {
                                {"account.use", net::Target::platform("Account")},
                                "The kinds of objects that can be applied.",
                                [&](const net::Request&) { return kinds_value(services); }));
-  routes.push_back(value_route(Method::kGet, "/api/v1/projects",
-                               {"objects.read", net::Target::across_projects("Project")},
-                               "The declared projects and their zones.",
-                               [&](const net::Request&) { return projects_value(services); }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/projects", {"objects.read", net::Target::across_projects("Project")},
+      "The declared projects and their zones.",
+      [&](const net::Request& request) { return projects_value(services, request); }));
   routes.push_back(value_route(
       Method::kPut, "/api/v1/objects", {"objects.write", net::Target::body()},
       "Applies one object or {\"objects\": […]}, all or nothing; ?dry_run=true only checks. "
@@ -116,19 +167,13 @@ std::vector<net::Route> object_routes(Services& services) {
   routes.push_back(value_route(
       Method::kGet, "/api/v1/objects", {"objects.read", net::Target::across_projects("Object")},
       "Lists objects by ?kind= and ?project=; empty filters match all.",
-      [&](const net::Request& request) -> Result<Value> {
-        return list_value("objects", FALAJ_TRY(services.catalog.list(
-                                         request.query_param("kind").value_or(""),
-                                         request.query_param("project").value_or(""))));
-      }));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/objects/{kind}/{name}",
-      {"objects.read", net::Target::declared("kind", "name")}, "One object as applied.",
-      [&](const net::Request& request) -> Result<Value> {
-        const std::string& kind = request.params.find("kind")->second;
-        return catalog::to_value(FALAJ_TRY(services.catalog.get(
-            kind, project_for(services, request, kind), request.params.find("name")->second)));
-      }));
+      [&](const net::Request& request) { return object_list(services, request); }));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/objects/{kind}/{name}",
+                  {"objects.read", net::Target::declared("kind", "name")}, "One object as applied.",
+                  [&](const net::Request& request) -> Result<Value> {
+                    return catalog::to_value(FALAJ_TRY(visible_object(services, request)));
+                  }));
   routes.push_back(
       value_route(Method::kDelete, "/api/v1/objects/{kind}/{name}",
                   {"objects.write", net::Target::declared("kind", "name")},

@@ -14,6 +14,7 @@
 #include "net/router.h"
 #include "registry/models.h"
 #include "registry/retrain_due.h"
+#include "security/access/denials.h"
 #include "security/audit.h"
 #include "security/keys/key_admin.h"
 #include "serving/deployments.h"
@@ -37,6 +38,7 @@ struct Services {
   monitoring::Monitors& monitors;
   loop::Controller& loop;
   security::Audit& audit;
+  security::access::Denials& denials;
   telemetry::Metrics& metrics;
   const Clock& clock;
   std::string version;
@@ -59,6 +61,7 @@ std::vector<net::Route> training_routes(Services& services);
 std::vector<net::Route> model_routes(Services& services);
 std::vector<net::Route> deployment_routes(Services& services);
 std::vector<net::Route> monitoring_routes(Services& services);
+std::vector<net::Route> access_routes(Services& services);
 std::vector<net::Route> audit_routes(Services& services);
 std::vector<net::Route> key_routes(Services& services);
 std::vector<net::Route> overview_routes(LiveFeed& feed);

@@ -13,7 +13,8 @@ net::Route health_route(std::string_view path, std::string_view summary, net::Sy
   return route;
 }
 
-// Reads the published table only, so it may stay on the loop.
+// Reads the published table only, so it may stay on the loop. Anyone may ask, so it names nobody's
+// deployment: GET /api/v1/deployments does, to who may see them.
 net::Response readiness(const serving::Deployments& deployments) {
   const std::vector<serving::DeploymentStatus> unready = deployments.unready();
   if (unready.empty()) return net::Response::json(R"({"status":"ok"})");
@@ -22,14 +23,6 @@ net::Response readiness(const serving::Deployments& deployments) {
   value["reason"] =
       std::to_string(unready.size()) +
       " deployment(s) have a version that cannot be loaded, and none to serve instead";
-  value["deployments"] = Value::array();
-  for (const serving::DeploymentStatus& status : unready) {
-    Value row;
-    row["project"] = status.project;
-    row["name"] = status.name;
-    row["error"] = status.error;
-    value["deployments"].push(std::move(row));
-  }
   net::Response response = net::Response::json(to_json(value), 503);
   response.error = ErrorId::kUnavailable;
   return response;
@@ -43,8 +36,8 @@ std::vector<net::Route> system_routes(Services& services) {
   const auto ready = [&services](const net::Request&) { return readiness(services.deployments); };
   routes.push_back(health_route("/livez", "200 while the process answers at all.", alive));
   routes.push_back(health_route("/readyz",
-                                "200, or 503 naming each deployment whose version exists and "
-                                "cannot be loaded while no other version serves.",
+                                "200, or 503 with the number of deployments whose version exists "
+                                "and cannot be loaded while no other version serves.",
                                 ready));
   routes.push_back(health_route("/health", "As /readyz.", ready));
   routes.push_back(value_route(net::Method::kGet, "/version",
@@ -80,6 +73,7 @@ std::vector<net::Route> native_routes(Services& services, LiveFeed& feed) {
   add(model_routes(services));
   add(deployment_routes(services));
   add(monitoring_routes(services));
+  add(access_routes(services));
   add(audit_routes(services));
   add(key_routes(services));
   add(overview_routes(feed));

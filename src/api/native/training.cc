@@ -52,10 +52,13 @@ std::vector<net::Route> training_routes(Services& services) {
       "Starts the declared job on its newest frozen set, or on training_set_id.",
       [&](const net::Request& request) { return run_job(services, request); }, 202));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/runs", {"models.read", net::Target::in_project("Run")},
+      Method::kGet, "/api/v1/runs", {"models.read", net::Target::listed("Run")},
       "Runs, newest first.", [&](const net::Request& request) -> Result<Value> {
         const std::int64_t limit = FALAJ_TRY(query_integer(request, "limit", 100, 1000));
-        return list_value("runs", FALAJ_TRY(services.runs.list(project_of(request), limit)));
+        auto runs = FALAJ_TRY(services.runs.list(project_of(request), limit));
+        keep_visible(runs, request, "models.read", "Run",
+                     [](const tracking::Run& run) { return run.id.str(); });
+        return list_value("runs", runs);
       }));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/runs/{id}", {"models.read", net::Target::record("Run", "id")},
@@ -67,9 +70,12 @@ std::vector<net::Route> training_routes(Services& services) {
                   {"models.read", net::Target::record("Run", "id")}, "Every point of one metric.",
                   [&](const net::Request& request) { return metric_history(services, request); }));
   routes.push_back(value_route(
-      Method::kGet, "/api/v1/jobs", {"jobs.read", net::Target::in_project("Job")},
+      Method::kGet, "/api/v1/jobs", {"jobs.read", net::Target::listed("Job")},
       "Jobs of a project, newest first.", [&](const net::Request& request) -> Result<Value> {
-        return list_value("jobs", FALAJ_TRY(services.jobs.list(project_of(request))));
+        auto jobs = FALAJ_TRY(services.jobs.list(project_of(request)));
+        keep_visible(jobs, request, "jobs.read", "Job",
+                     [](const jobs::Job& job) { return job.id.str(); });
+        return list_value("jobs", jobs);
       }));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/jobs/{id}", {"jobs.read", net::Target::record("Job", "id")},

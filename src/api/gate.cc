@@ -1,0 +1,359 @@
+#include "api/gate.h"
+
+#include <algorithm>
+
+#include "api/caller.h"
+#include "base/decode.h"
+#include "base/log.h"
+
+namespace falaj::api {
+
+namespace access = security::access;
+using access::AccessRequest;
+using access::Because;
+using access::Decision;
+using access::ObjectRef;
+using net::Target;
+
+namespace {
+
+constexpr std::string_view kReasonHeader = "X-Falaj-Reason";
+constexpr std::size_t kReasonBytesMax = 500;
+constexpr std::size_t kUnwrittenMax = 1000;
+constexpr std::int64_t kProjectShare = 10;  // Of principals' rates that one project may use.
+
+const telemetry::MetricInfo kDenied{"falaj_access_denied_total",
+                                    "Requests that were denied to their caller.",
+                                    telemetry::MetricKind::kCounter,
+                                    {}};
+const telemetry::MetricInfo kLimited{"falaj_access_rate_limited_total",
+                                     "Requests refused because their caller or project asked too "
+                                     "often.",
+                                     telemetry::MetricKind::kCounter,
+                                     {}};
+const telemetry::MetricInfo kBrokenGlass{"falaj_access_break_glass_total",
+                                         "Requests allowed by a break-glass grant. Alert on any.",
+                                         telemetry::MetricKind::kCounter,
+                                         {}};
+
+// One line of text that a log can hold.
+Result<std::string> reason_of(const net::Request& request) {
+  const std::string_view text = net::find_header(request.headers, kReasonHeader);
+  if (text.size() > kReasonBytesMax) {
+    return Error{ErrorId::kOutOfRange, std::string(kReasonHeader) + ": longer than " +
+                                           std::to_string(kReasonBytesMax) + " bytes"};
+  }
+  return std::string(text);
+}
+
+const std::string& parameter(const net::Request& request, const std::string& name) {
+  static const std::string kNone;
+  const auto found = request.params.find(name);
+  return found == request.params.end() ? kNone : found->second;
+}
+
+Value object_value(const ObjectRef& object) {
+  // Asked for by a caller who may not: kept only where it looks like something declared.
+  const auto shown = [](std::string_view text) {
+    return text.empty() || check_name("", text).ok() ? Value(text) : Value("(not a name)");
+  };
+  Value value;
+  value["kind"] = object.kind.size() < 64 ? Value(object.kind) : Value("(not a name)");
+  value["name"] = shown(object.name);
+  return value;
+}
+
+}  // namespace
+
+struct Gate::Asked {
+  AccessRequest request;
+  std::shared_ptr<const access::Policies> policies;
+  CallerParts caller;
+  std::string reason;
+  std::string project;  // What request.object.project looks at, when nothing else holds it.
+  std::string request_id;
+  Decision decision;  // The one that let it through.
+};
+
+Gate::Gate(GateParts parts)
+    : parts_(std::move(parts)),
+      denied_(parts_.metrics.counter(kDenied)),
+      limited_(parts_.metrics.counter(kLimited)),
+      broken_glass_(parts_.metrics.counter(kBrokenGlass)) {}
+
+Status Gate::pass(const net::Route& route, net::Request& request) {
+  if (route.target.scope() == Target::Scope::kNothing) return {};
+  const security::PrincipalPtr principal = FALAJ_TRY(parts_.authenticate(request));
+  request.principal = principal->id;
+  const std::int64_t rate = parts_.requests_per_second;
+  if (rate > 0 && !principal->id.empty()) FALAJ_TRY(limit(principal->id, rate, request));
+  std::string reason = FALAJ_TRY(reason_of(request));
+  Asked asked{.request = {.principal = *principal,
+                          .action = route.permission.action(),
+                          .object = {},
+                          .now = parts_.access.now(),
+                          .reason = {}},
+              .policies = parts_.access.policies(),
+              .caller = {},
+              .reason = std::move(reason),
+              .project = {},
+              .request_id = request.request_id,
+              .decision = {}};
+  asked.request.reason = asked.reason;
+  FALAJ_TRY(decide(route, request, asked));
+  const std::string_view project = asked.request.object.project;
+  // Only now: who may not use a project must not be able to use up its rate either.
+  if (rate > 0 && !project.empty()) {
+    FALAJ_TRY(limit("project:" + std::string(project), rate * kProjectShare, request));
+  }
+  if (asked.decision.because == Because::kBrokeGlass) FALAJ_TRY(record_broken_glass(route, asked));
+  asked.caller.principal = principal;
+  asked.caller.policies = asked.policies;
+  asked.caller.now = asked.request.now;
+  asked.caller.reason = asked.reason;
+  request.caller = make_caller(std::move(asked.caller));
+  return {};
+}
+
+Status Gate::decide(const net::Route& route, net::Request& request, Asked& asked) {
+  const Target& target = route.target;
+  const std::string& kind = target.kind();
+  using Scope = Target::Scope;
+  switch (target.scope()) {
+    case Scope::kNothing:
+      return {};
+    case Scope::kPlatform:
+      return decide_object(asked, {"", kind, parameter(request, target.parameter()), nullptr});
+    case Scope::kEither:
+      asked.project = request.query_param("project").value_or("");
+      return decide_object(asked, {asked.project, kind, "", nullptr});
+    case Scope::kAcross:
+      return decide_some(asked, {"", "", "", nullptr});
+    case Scope::kListed:
+      asked.project = project_of(request).str();
+      return decide_some(asked, {asked.project, kind, "", nullptr});
+    case Scope::kProject:
+      asked.project = project_of(request).str();
+      return decide_object(asked, {asked.project, kind, "", nullptr});
+    case Scope::kObject:
+      if (!target.kind_parameter().empty()) return decide_declared(route, request, asked);
+      asked.project = project_of(request).str();
+      return decide_object(asked,
+                           {asked.project, kind, parameter(request, target.parameter()), nullptr});
+    case Scope::kQualified:
+      return decide_qualified(route, request, asked);
+    case Scope::kRecord:
+      return decide_record(route, request, asked);
+    case Scope::kBody:
+      return decide_body(asked);
+  }
+  return Error{Code::kPermissionDenied, "the route's target is unknown"};
+}
+
+Status Gate::decide_object(Asked& asked, ObjectRef object) {
+  object.labels = asked.policies->labels(object.kind, object.project, object.name);
+  asked.request.object = object;
+  asked.decision = asked.policies->decide(asked.request);
+  if (asked.decision.allowed) return {};
+  return deny(asked, asked.decision,
+              access::refusal(*asked.policies, asked.request, asked.decision));
+}
+
+// Which rows or objects a stated reason opens, the handler finds out; here it counts as used.
+void Gate::mark_broken_glass(Asked& asked) {
+  if (asked.reason.empty() || !asked.policies->may_break_glass(asked.request)) return;
+  asked.decision = {true, Because::kBrokeGlass, nullptr};
+}
+
+// A list: its rows are decided one by one by the handler.
+Status Gate::decide_some(Asked& asked, ObjectRef object) {
+  asked.request.object = object;
+  asked.decision = asked.policies->decide(asked.request);
+  if (asked.decision.allowed || asked.policies->may_some(asked.request)) {
+    mark_broken_glass(asked);
+    return {};
+  }
+  return deny(asked, asked.decision,
+              access::refusal(*asked.policies, asked.request, asked.decision));
+}
+
+// /objects/{kind}/{name}: kinds above projects have none, whatever the query says.
+Status Gate::decide_declared(const net::Route& route, net::Request& request, Asked& asked) {
+  const std::string& kind = parameter(request, route.target.kind_parameter());
+  const std::string& name = parameter(request, route.target.parameter());
+  const bool reads = asked.request.action == "objects.read";
+  if (kind == "Grant" || kind == "Group") {
+    // What they cover is in their spec: the handler decides on that.
+    asked.request.action = reads ? "access.read" : "access.write";
+    return decide_some(asked, {"", "", "", nullptr});
+  }
+  if (kind == "Project" && reads) return decide_object(asked, {name, kind, name, nullptr});
+  if (parts_.platform_kinds.contains(kind)) return decide_object(asked, {"", kind, name, nullptr});
+  asked.project = project_of(request).str();
+  return decide_object(asked, {asked.project, kind, name, nullptr});
+}
+
+Status Gate::decide_record(const net::Route& route, const net::Request& request, Asked& asked) {
+  const std::string& kind = route.target.kind();
+  const std::string& id = parameter(request, route.target.parameter());
+  const Result<std::string> project = parts_.project_of_record(kind, id);
+  if (!project.ok() && project.error().code != Code::kNotFound) return project.error();
+  asked.project = project.value_or("");
+  asked.request.object = {asked.project, kind, id, nullptr};
+  asked.decision = asked.policies->decide(asked.request);
+  if (asked.decision.allowed) {
+    if (project.ok()) asked.caller.project = asked.project;
+    return {};  // An id that there is not: who may see all of them gets the handler's own answer.
+  }
+  Error answer = access::refusal(*asked.policies, asked.request, asked.decision);
+  // One answer for "not there" and "not yours".
+  const bool hidden = answer.code == Code::kNotFound || !project.ok() ||
+                      (asked.project.empty() && asked.decision.because == Because::kNoPermit);
+  if (hidden && answer.code != Code::kUnauthenticated) {
+    answer = Error{Code::kNotFound, kind + " '" + id + "' was not found"};
+  }
+  return deny(asked, asked.decision, std::move(answer));
+}
+
+// "payments.fraud", or "fraud" where that is one of the caller's own.
+Status Gate::decide_qualified(const net::Route& route, net::Request& request, Asked& asked) {
+  const std::string& name = parameter(request, route.target.parameter());
+  const std::string& kind = route.target.kind();
+  const std::size_t dot = name.find('.');
+  if (dot != std::string::npos) {
+    asked.project = name.substr(0, dot);
+    FALAJ_TRY(decide_object(
+        asked, {asked.project, kind, std::string_view(name).substr(dot + 1), nullptr}));
+    asked.caller.project = asked.project;
+    return {};
+  }
+  std::vector<std::string> allowed;
+  for (std::string& project : parts_.projects_serving(name)) {
+    AccessRequest one = asked.request;
+    one.object = {project, kind, name, asked.policies->labels(kind, project, name)};
+    const Decision decision = asked.policies->decide(one);
+    if (!decision.allowed) continue;
+    asked.decision = decision;
+    allowed.push_back(std::move(project));
+  }
+  if (allowed.empty()) {
+    asked.request.object = {"", kind, name, nullptr};
+    asked.decision = asked.policies->decide(asked.request);
+    if (asked.decision.allowed) return {};  // Sees all there is: the handler says what is wrong.
+    Error answer{Code::kNotFound, "Request for unknown model: '" + name + "' is not found"};
+    if (asked.decision.because == Because::kNobody || asked.decision.because == Because::kExpired) {
+      answer = access::refusal(*asked.policies, asked.request, asked.decision);
+    }
+    return deny(asked, asked.decision, std::move(answer));
+  }
+  if (allowed.size() > 1) {
+    std::string list;
+    for (const std::string& project : allowed) {
+      list += (list.empty() ? "" : ", ") + project + "." + name;
+    }
+    return Error{ErrorId::kModelNotFound, "Request for unknown model: '" + name +
+                                              "' is not found: several projects have it, use one "
+                                              "of " +
+                                              list};
+  }
+  asked.project = std::move(allowed.front());
+  asked.request.object = {asked.project, kind, name, nullptr};
+  asked.caller.project = asked.project;
+  return {};
+}
+
+// Whoever may change nothing anywhere need not send a body.
+Status Gate::decide_body(Asked& asked) {
+  asked.request.object = {};
+  AccessRequest grants = asked.request;
+  grants.action = "access.write";
+  if (!asked.policies->may_some(grants)) return decide_some(asked, {});
+  mark_broken_glass(asked);
+  return {};
+}
+
+Status Gate::limit(const std::string& key, std::int64_t per_second, net::Request& request) {
+  const auto wait = limiter_.take(key, per_second, parts_.access.now());
+  if (!wait) return {};
+  limited_.add();
+  request.retry_after = access::retry_after_seconds(*wait);
+  return Error{ErrorId::kRateLimited,
+               (key.starts_with("project:") ? std::string("this project") : std::string("you")) +
+                   " asked more than " + std::to_string(per_second) + " times a second: wait " +
+                   std::to_string(request.retry_after) + " s"};
+}
+
+Error Gate::deny(const Asked& asked, const Decision& decision, Error answer) {
+  denied_.add();
+  const AccessRequest& request = asked.request;
+  access::Denial denial;
+  denial.at = request.now;
+  denial.request_id = asked.request_id;
+  denial.principal = request.principal.id;
+  denial.action = request.action;
+  denial.project = request.object.project;
+  denial.kind = request.object.kind;
+  denial.name = request.object.name;
+  denial.because = decision.because;
+  denial.rule = decision.rule == nullptr ? "" : decision.rule->name;
+  denial.sentence = access::explain(request, decision);
+  parts_.denials.add(std::move(denial));
+  return answer;
+}
+
+// Before the handler runs: an emergency that cannot be written down does not happen.
+Status Gate::record_broken_glass(const net::Route& route, const Asked& asked) {
+  broken_glass_.add();
+  const AccessRequest& request = asked.request;
+  log::warn("break-glass", {{"principal", request.principal.id},
+                            {"action", request.action},
+                            {"request", asked.request_id}});
+  security::RequestContext context;
+  context.principal = request.principal;
+  context.project = ProjectName(std::string(request.object.project));
+  context.request_id = asked.request_id;
+  security::AuditEvent event;
+  event.action = "access.break_glass";
+  event.object = access::to_string(request.object);
+  event.detail["action"] = request.action;
+  if (asked.decision.rule != nullptr) event.detail["grant"] = asked.decision.rule->name;
+  event.personal.push_back({"reason", asked.reason});
+  if (route.runs_on == net::RunsOn::kPool) {
+    FALAJ_TRY(parts_.audit.record(context, event));
+    return {};
+  }
+  MutexLock lock(mutex_);
+  if (unwritten_.size() >= kUnwrittenMax) {
+    return Error{ErrorId::kAuditUnavailable,
+                 "break-glass is not recorded fast enough: try again in a second"};
+  }
+  unwritten_.emplace_back(std::move(context), std::move(event));
+  return {};
+}
+
+Status Gate::tick() {
+  std::vector<std::pair<security::RequestContext, security::AuditEvent>> used;
+  {
+    MutexLock lock(mutex_);
+    used.swap(unwritten_);
+  }
+  for (const auto& [context, event] : used) FALAJ_TRY(parts_.audit.record(context, event));
+  for (const access::DenialSummary& summary : parts_.denials.due(parts_.access.now())) {
+    const access::Denial& first = summary.first;
+    const ObjectRef object{first.project, first.kind, first.name, nullptr};
+    security::RequestContext context;
+    context.principal.id = first.principal.empty() ? "nobody" : first.principal;
+    const bool named = check_name("", first.project).ok();
+    context.project = ProjectName(named ? first.project : "");
+    context.request_id = first.request_id;
+    Value detail = object_value(object);
+    detail["action"] = first.action;
+    detail["because"] = access::because_name(first.because);
+    detail["count"] = summary.count;
+    detail["grant"] = first.rule;
+    FALAJ_TRY(parts_.audit.record(context, {"access.denied", first.action, std::move(detail)}));
+  }
+  return {};
+}
+
+}  // namespace falaj::api

@@ -1,0 +1,81 @@
+// api/gate.h — the one question before every handler: who asks, how often, and may they?
+//
+//   authenticate → the principal's rate → decide → the project's rate → handler
+//
+// What the route's target cannot know before the handler runs (rows of a list, objects in a body)
+// the handler decides itself, by the same snapshot (api/caller.h). Runs where the handler runs: on
+// an event loop it never blocks, for everything it needs there is in memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "net/router.h"
+#include "security/access/access.h"
+#include "security/access/denials.h"
+#include "security/access/rate_limit.h"
+#include "security/audit.h"
+#include "telemetry/metrics.h"
+
+namespace falaj::api {
+
+struct GateParts {
+  // Who shows which credential; nobody (PrincipalKind::kNobody) when none is shown. FJ-701x when
+  // one is shown and refused.
+  std::function<Result<security::PrincipalPtr>(net::Request&)> authenticate;
+  security::access::Access& access;
+  security::access::Denials& denials;
+  security::Audit& audit;
+  telemetry::Metrics& metrics;
+  std::int64_t requests_per_second = 0;  // Of one principal, ten times that of a project; 0: any.
+  std::set<std::string, std::less<>> platform_kinds;  // Declared kinds that stand above projects.
+  // Whose a record is: its project, "" for the platform's. kNotFound when there is none.
+  std::function<Result<std::string>(const std::string& kind, const std::string& id)>
+      project_of_record;
+  // The projects that have a deployment of this name. Never blocks.
+  std::function<std::vector<std::string>(const std::string& name)> projects_serving;
+};
+
+// Thread-safe.
+class Gate {
+ public:
+  explicit Gate(GateParts parts);
+
+  // Lets the request through with its caller set, or gives the error to answer with.
+  Status pass(const net::Route& route, net::Request& request);
+
+  // Writes what was denied, and what was done by breaking glass on an event loop, into the audit
+  // log. Call about once a second, on a thread that may block.
+  Status tick();
+
+ private:
+  struct Asked;  // One request on its way through.
+  Status decide(const net::Route& route, net::Request& request, Asked& asked);
+  Status decide_object(Asked& asked, security::access::ObjectRef object);
+  Status decide_some(Asked& asked, security::access::ObjectRef object);
+  Status decide_declared(const net::Route& route, net::Request& request, Asked& asked);
+  Status decide_record(const net::Route& route, const net::Request& request, Asked& asked);
+  Status decide_qualified(const net::Route& route, net::Request& request, Asked& asked);
+  Status decide_body(Asked& asked);
+  void mark_broken_glass(Asked& asked);
+  Status limit(const std::string& key, std::int64_t per_second, net::Request& request);
+  Error deny(const Asked& asked, const security::access::Decision& decision, Error answer);
+  Status record_broken_glass(const net::Route& route, const Asked& asked);
+
+  GateParts parts_;
+  security::access::RateLimiter limiter_;
+  telemetry::Counter& denied_;
+  telemetry::Counter& limited_;
+  telemetry::Counter& broken_glass_;
+  Mutex mutex_;
+  // Uses of break-glass on an event loop, until tick() has written them down.
+  std::vector<std::pair<security::RequestContext, security::AuditEvent>> unwritten_
+      FALAJ_GUARDED_BY(mutex_);
+};
+
+}  // namespace falaj::api

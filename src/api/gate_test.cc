@@ -1,0 +1,236 @@
+#include "api/gate.h"
+
+#include <gtest/gtest.h>
+
+#include "api/caller.h"
+#include "base/json.h"
+#include "security/access/testing/access_world.h"
+
+namespace falaj::api {
+namespace {
+
+namespace access = security::access;
+using net::Method;
+using net::Target;
+
+// A gate over real policies and a real audit log; callers are named by a header.
+class GateTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    world_.declare("Grant", "root", R"({"to":["user:root"],"role":"admin","on":"platform"})");
+    world_.declare("Grant", "pay", R"({"to":["user:ed"],"role":"editor","on":{"project":"pay"}})");
+    world_.declare("Grant", "shop",
+                   R"({"to":["user:sam"],"role":"editor","on":{"project":"shop"}})");
+    world_.declare("Grant", "one", R"({"to":["user:vi"],"role":"viewer",
+            "on":{"project":"pay","kind":"Deployment","name":"fraud"}})");
+    world_.declare("Grant", "glass",
+                   R"({"to":["user:oncall"],"role":"break-glass","on":"platform"})");
+    ASSERT_TRUE(world_.access.refresh().ok());
+    make_gate(0);
+  }
+  void make_gate(std::int64_t rate) {
+    gate_.emplace(GateParts{
+        .authenticate = [](net::Request& request) -> Result<security::PrincipalPtr> {
+          security::Principal who;
+          who.id = net::find_header(request.headers, "X-User");
+          if (!who.id.empty()) who.kind = security::PrincipalKind::kUser;
+          if (who.id == "user:expired") {
+            return Error{ErrorId::kCredentialExpired, "the token has expired"};
+          }
+          return std::make_shared<const security::Principal>(std::move(who));
+        },
+        .access = world_.access,
+        .denials = denials_,
+        .audit = world_.audit,
+        .metrics = metrics_,
+        .requests_per_second = rate,
+        .platform_kinds = {"Zone", "Project", "Grant", "Group"},
+        .project_of_record = [](const std::string&, const std::string& id) -> Result<std::string> {
+          if (id == "of-pay") return std::string("pay");
+          if (id == "of-platform") return std::string();
+          return Error{Code::kNotFound, "no such"};
+        },
+        .projects_serving = [](const std::string& name) -> std::vector<std::string> {
+          if (name == "fraud") return {"pay", "shop"};
+          return {};
+        }});
+  }
+  net::Route route(std::string_view path, std::string_view action, Target target) {
+    return net::Route(Method::kGet, path, net::Permission(action), std::move(target), "A test's.",
+                      [](const net::Request&) { return net::Response{}; });
+  }
+  // "ok", or the error's code and message.
+  std::string pass(const net::Route& at, const std::string& who, const std::string& query = "",
+                   std::map<std::string, std::string, std::less<>> params = {},
+                   const std::string& reason = "") {
+    request_ = {};
+    request_.query = query;
+    request_.params = std::move(params);
+    request_.request_id = "r" + std::to_string(++asked_);
+    if (!who.empty()) request_.headers.emplace_back("x-user", "user:" + who);
+    if (!reason.empty()) request_.headers.emplace_back("X-Falaj-Reason", reason);
+    const Status status = gate_->pass(at, request_);
+    if (status.ok()) return "ok";
+    return std::string(code_name(status.error().code)) + ": " + status.error().message;
+  }
+  std::vector<security::AuditEntry> entries(const std::string& action) {
+    security::AuditQuery query;
+    query.action = action;
+    return world_.audit.list(query).value();
+  }
+
+  access::testing::AccessWorld world_;
+  access::Denials denials_;
+  telemetry::Metrics metrics_;
+  std::optional<Gate> gate_;
+  net::Request request_;
+  int asked_ = 0;
+};
+
+TEST_F(GateTest, asks_for_the_object_that_the_route_names) {
+  const auto predict =
+      route("/d/{name}:predict", "serving.predict", Target::object("Deployment", "name"));
+  EXPECT_EQ(pass(predict, "ed", "project=pay", {{"name", "fraud"}}), "ok");
+  EXPECT_EQ(principal_of(request_).id, "user:ed");
+  EXPECT_EQ(request_.principal, "user:ed");
+  EXPECT_EQ(pass(predict, "root", "project=pay", {{"name", "fraud"}}), "ok");
+  EXPECT_EQ(pass(predict, "", "project=pay", {{"name", "fraud"}}).substr(0, 15), "unauthenticated");
+  EXPECT_EQ(pass(predict, "expired", "project=pay", {{"name", "fraud"}}).substr(0, 15),
+            "unauthenticated");
+  EXPECT_EQ(pass(predict, "vi", "project=pay", {{"name", "fraud"}}).substr(0, 17),
+            "permission_denied");
+  EXPECT_EQ(pass(predict, "vi", "project=pay", {{"name", "other"}}),
+            "not_found: Deployment 'other' was not found in project 'pay'");
+  EXPECT_EQ(pass(predict, "sam", "project=pay", {{"name", "fraud"}}),
+            "not_found: project 'pay' was not found");
+  EXPECT_EQ(pass(predict, "sam", "project=nowhere", {{"name", "fraud"}}),
+            "not_found: project 'nowhere' was not found");
+  EXPECT_EQ(pass(predict, "sam", "", {{"name", "fraud"}}),
+            "not_found: project 'default' was not found");
+}
+
+TEST_F(GateTest, a_record_of_another_tenant_and_one_that_is_not_there_are_one_answer) {
+  const auto run = route("/runs/{id}", "models.read", Target::record("Run", "id"));
+  EXPECT_EQ(pass(run, "ed", "", {{"id", "of-pay"}}), "ok");
+  EXPECT_EQ(project_of(request_).str(), "pay") << "the record says whose it is";
+  EXPECT_EQ(pass(run, "ed", "project=shop", {{"id", "of-pay"}}), "ok");
+  EXPECT_EQ(project_of(request_).str(), "pay") << "whatever the query says";
+  EXPECT_EQ(pass(run, "sam", "", {{"id", "of-pay"}}), "not_found: Run 'of-pay' was not found");
+  EXPECT_EQ(pass(run, "sam", "", {{"id", "of-none"}}), "not_found: Run 'of-none' was not found");
+  EXPECT_EQ(pass(run, "sam", "", {{"id", "of-platform"}}),
+            "not_found: Run 'of-platform' was not found");
+  EXPECT_EQ(pass(run, "sam", "project=shop", {{"id", "of-pay"}}),
+            "not_found: Run 'of-pay' was not found")
+      << "one's own project in the query opens nothing";
+  EXPECT_EQ(pass(run, "root", "", {{"id", "of-none"}}), "ok") << "the handler says what is wrong";
+  EXPECT_EQ(pass(run, "", "", {{"id", "of-pay"}}).substr(0, 15), "unauthenticated");
+}
+
+TEST_F(GateTest, a_model_name_is_looked_up_among_ones_own) {
+  const auto infer =
+      route("/m/{model}", "serving.predict", Target::qualified("Deployment", "model"));
+  EXPECT_EQ(pass(infer, "ed", "", {{"model", "fraud"}}), "ok");
+  EXPECT_EQ(found_project(request_), "pay");
+  EXPECT_EQ(pass(infer, "sam", "", {{"model", "fraud"}}), "ok");
+  EXPECT_EQ(found_project(request_), "shop");
+  EXPECT_EQ(pass(infer, "ed", "", {{"model", "pay.fraud"}}), "ok");
+  EXPECT_EQ(pass(infer, "ed", "", {{"model", "shop.fraud"}}),
+            "not_found: project 'shop' was not found");
+  const std::string unknown = pass(infer, "ed", "", {{"model", "nothing"}});
+  EXPECT_EQ(unknown, "not_found: Request for unknown model: 'nothing' is not found");
+  EXPECT_EQ(pass(infer, "oncall", "", {{"model", "fraud"}}),
+            "not_found: Request for unknown model: 'fraud' is not found");
+  const std::string several = pass(infer, "root", "", {{"model", "fraud"}});
+  EXPECT_NE(several.find("pay.fraud, shop.fraud"), std::string::npos) << several;
+}
+
+TEST_F(GateTest, lists_open_for_who_may_see_a_row) {
+  const auto list = route("/list", "models.read", Target::listed("Deployment"));
+  EXPECT_EQ(pass(list, "vi", "project=pay"), "ok");
+  EXPECT_TRUE(may(request_, "models.read", {"pay", "Deployment", "fraud", nullptr}));
+  EXPECT_FALSE(may(request_, "models.read", {"pay", "Deployment", "other", nullptr}));
+  EXPECT_EQ(pass(list, "sam", "project=pay"), "not_found: project 'pay' was not found");
+  const auto whole = route("/whole", "models.read", Target::in_project("Deployment"));
+  EXPECT_EQ(pass(whole, "vi", "project=pay").substr(0, 17), "permission_denied");
+  const auto across = route("/across", "objects.read", Target::across_projects("Object"));
+  EXPECT_EQ(pass(across, "vi"), "ok");
+  EXPECT_EQ(pass(across, "eve").substr(0, 17), "permission_denied");
+}
+
+TEST_F(GateTest, declared_objects_above_projects_ignore_the_query) {
+  const auto get = route("/o/{kind}/{name}", "objects.read", Target::declared("kind", "name"));
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"kind", "FeatureView"}, {"name", "v"}}), "ok");
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"kind", "Zone"}, {"name", "ae"}}).substr(0, 17),
+            "permission_denied");
+  EXPECT_EQ(pass(get, "ed", "project=shop", {{"kind", "Project"}, {"name", "pay"}}), "ok");
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"kind", "Project"}, {"name", "shop"}}),
+            "not_found: project 'shop' was not found");
+  const auto put = route("/d/{kind}/{name}", "objects.write", Target::declared("kind", "name"));
+  EXPECT_EQ(pass(put, "ed", "project=pay", {{"kind", "Project"}, {"name", "pay"}}).substr(0, 17),
+            "permission_denied");
+  EXPECT_NE(pass(put, "ed", "project=pay", {{"kind", "Grant"}, {"name", "root"}}), "ok");
+  EXPECT_EQ(pass(put, "root", "project=pay", {{"kind", "Grant"}, {"name", "root"}}), "ok");
+}
+
+TEST_F(GateTest, breaking_glass_is_written_down_before_the_handler_runs) {
+  const auto get = route("/o/{name}", "objects.read", Target::object("FeatureView", "name"));
+  EXPECT_EQ(pass(get, "oncall", "project=pay", {{"name", "v"}}).substr(0, 17), "permission_denied");
+  EXPECT_TRUE(entries("access.break_glass").empty());
+  EXPECT_EQ(pass(get, "oncall", "project=pay", {{"name", "v"}}, "the model denies everyone"), "ok");
+  ASSERT_EQ(entries("access.break_glass").size(), 1U);
+  EXPECT_EQ(entries("access.break_glass")[0].actor, "user:oncall");
+  EXPECT_EQ(entries("access.break_glass")[0].project, "pay");
+  // What the handler decides row by row counts as used when a reason is stated.
+  const auto list = route("/list", "models.read", Target::across_projects("Deployment"));
+  EXPECT_EQ(pass(list, "oncall", "", {}, "looking"), "ok");
+  EXPECT_EQ(entries("access.break_glass").size(), 2U);
+  // On an event loop nothing waits for a disk: the next tick writes it.
+  auto hot = route("/hot/{name}", "serving.predict", Target::object("Deployment", "name"));
+  hot.runs_on = net::RunsOn::kLoop;
+  EXPECT_EQ(pass(hot, "oncall", "project=pay", {{"name", "fraud"}}, "fire"), "ok");
+  EXPECT_EQ(entries("access.break_glass").size(), 2U);
+  ASSERT_TRUE(gate_->tick().ok());
+  EXPECT_EQ(entries("access.break_glass").size(), 3U);
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"name", "v"}}, "just talking"), "ok");
+  EXPECT_EQ(entries("access.break_glass").size(), 3U) << "who needs no glass breaks none";
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"name", "v"}}, std::string(501, 'x')).substr(0, 16),
+            "invalid_argument");
+}
+
+TEST_F(GateTest, denials_are_counted_in_the_audit_and_explained_by_request) {
+  const auto get = route("/o/{name}", "objects.read", Target::object("FeatureView", "name"));
+  for (int i = 0; i < 1000; ++i) pass(get, "sam", "project=pay", {{"name", "v"}});
+  ASSERT_TRUE(gate_->tick().ok());
+  const auto told = entries("access.denied");
+  ASSERT_EQ(told.size(), 1U) << "one for the thousand";
+  EXPECT_EQ(told[0].actor, "user:sam");
+  EXPECT_EQ(told[0].project, "pay") << "its own auditors see who tried";
+  EXPECT_EQ(told[0].detail.integer("count"), 1000);
+  const auto denial = denials_.find("r1000");
+  ASSERT_TRUE(denial.has_value());
+  EXPECT_NE(denial->sentence.find("no grant permits"), std::string::npos) << denial->sentence;
+  // What a caller makes up does not go into the log.
+  pass(get, "eve", "project=" + std::string(300, 'P'), {{"name", "alice@example.com"}});
+  ASSERT_TRUE(gate_->tick().ok());
+  EXPECT_EQ(to_json(entries("access.denied")[0].detail).find("alice"), std::string::npos);
+}
+
+TEST_F(GateTest, a_principal_and_a_project_have_their_rate) {
+  make_gate(2);
+  const auto get = route("/o/{name}", "objects.read", Target::object("FeatureView", "name"));
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"name", "v"}}), "ok");
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"name", "v"}}), "ok");
+  const std::string limited = pass(get, "ed", "project=pay", {{"name", "v"}});
+  EXPECT_EQ(limited.substr(0, 18), "resource_exhausted") << limited;
+  EXPECT_EQ(request_.retry_after, 1);
+  EXPECT_EQ(pass(get, "sam", "project=shop", {{"name", "v"}}), "ok") << "another caller";
+  // Outsiders cannot use up a project's allowance.
+  for (int i = 0; i < 100; ++i) {
+    pass(get, "eve" + std::to_string(i), "project=pay", {{"name", "v"}});
+  }
+  world_.clock.advance(Duration::seconds(1));
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"name", "v"}}), "ok");
+}
+
+}  // namespace
+}  // namespace falaj::api

@@ -1,0 +1,201 @@
+#include "security/access/access.h"
+
+#include <algorithm>
+
+#include "storage/objects.h"
+
+namespace falaj::security::access {
+
+using storage::Object;
+
+Access::Access(storage::SqlStore& sql, const Clock& clock, AccessOptions options)
+    : sql_(sql), clock_(clock), options_(std::move(options)) {
+  published_.replace(std::make_shared<const Policies>(PolicyInput{}));
+}
+
+Result<PolicyInput> Access::read_input() const {
+  std::vector<Object> objects;
+  FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
+    objects = FALAJ_TRY(storage::list_objects(tx));
+    return {};
+  }));
+  PolicyInput input;
+  input.grants = options_.built_in;
+  for (const Object& object : objects) {
+    if (object.kind == "Grant") input.grants.push_back(FALAJ_TRY(decode_grant(object)));
+    if (object.kind == "Group") input.groups.push_back(FALAJ_TRY(decode_group(object)));
+    Labels labels = FALAJ_TRY(labels_of(object.labels, object.kind + "/" + object.name));
+    if (labels.empty()) continue;
+    input.labels.emplace(label_key(object.kind, object.project, object.name), std::move(labels));
+  }
+  if (!options_.resolve) return input;
+  const auto resolve_all = [&](std::vector<std::string>& subjects) {
+    for (std::string& subject : subjects) {
+      if (auto id = options_.resolve(subject)) subject = std::move(*id);
+    }
+  };
+  for (Grant& grant : input.grants) resolve_all(grant.to);
+  for (Group& group : input.groups) resolve_all(group.members);
+  return input;
+}
+
+Status Access::refresh() {
+  MutexLock lock(refreshing_);
+  PolicyInput input = FALAJ_TRY(read_input());
+  published_.replace(std::make_shared<const Policies>(std::move(input)));
+  return {};
+}
+
+Grant local_developer() {
+  Grant grant;
+  grant.name = "(local developer)";  // Not a name that can be declared.
+  grant.to = {"user:dev"};
+  grant.role = Role::kAdmin;
+  grant.actions = actions_of(Role::kAdmin);
+  return grant;
+}
+
+namespace {
+
+Error not_found(const ObjectRef& object) {
+  const std::string project = "project '" + std::string(object.project) + "'";
+  if (object.name.empty()) return Error{Code::kNotFound, project + " was not found"};
+  return Error{Code::kNotFound, std::string(object.kind) + " '" + std::string(object.name) +
+                                    "' was not found in " + project};
+}
+
+}  // namespace
+
+Error refusal(const Policies& policies, const AccessRequest& request, const Decision& decision) {
+  switch (decision.because) {
+    case Because::kNobody:
+      return Error{Code::kUnauthenticated,
+                   "this needs a known caller: send a token, or run 'falaj login'"};
+    case Because::kExpired:
+      return Error{ErrorId::kCredentialExpired, "the credential has expired: run 'falaj login'"};
+    case Because::kReasonMissing:
+      return Error{ErrorId::kReasonMissing,
+                   std::string(request.action) + " on " + to_string(request.object) +
+                       " is granted for emergencies only: state a reason (X-Falaj-Reason, or "
+                       "--reason)"};
+    default:
+      break;
+  }
+  if (!request.object.project.empty() && !policies.visible(request)) {
+    ObjectRef shown = request.object;
+    ObjectRef around{request.object.project, "", "", nullptr};
+    AccessRequest in_project = request;
+    in_project.object = around;
+    // In a project that they cannot see at all, an object's name is beside the point.
+    if (!policies.visible(in_project)) shown = around;
+    return not_found(shown);
+  }
+  const std::string what = std::string(request.action) + " on " + to_string(request.object);
+  if (decision.because == Because::kForbidden) {
+    return Error{Code::kPermissionDenied, what + " is forbidden to you"};
+  }
+  if (decision.because == Because::kOutOfScope) {
+    return Error{Code::kPermissionDenied, "this token's scopes do not cover " + what};
+  }
+  return Error{Code::kPermissionDenied, "no grant permits you " + what};
+}
+
+Status check(const Policies& policies, const AccessRequest& request) {
+  const Decision decision = policies.decide(request);
+  if (decision.allowed) return {};
+  return refusal(policies, request, decision);
+}
+
+namespace {
+
+AccessRequest asking(const AccessRequest& request, std::string_view action, ObjectRef object) {
+  AccessRequest other = request;
+  other.action = action;
+  other.object = object;
+  return other;
+}
+
+// A Project's own declaration is part of the project for readers.
+ObjectRef place_of(const Object& object, const Labels* labels) {
+  if (object.kind == "Project") return {object.name, "Project", object.name, labels};
+  return {object.project, object.kind, object.name, labels};
+}
+
+bool allows(const Policies& policies, const AccessRequest& request, std::string_view action,
+            ObjectRef object) {
+  return policies.decide(asking(request, action, object)).allowed;
+}
+
+Status check_write(const Policies& policies, const AccessRequest& request, const Object& object) {
+  const Labels labels =
+      FALAJ_TRY(labels_of(object.labels, object.kind + "/" + object.name + " labels"));
+  return check(policies, asking(request, "objects.write",
+                                {object.project, object.kind, object.name, &labels}));
+}
+
+// Would anyone be left who may grant on the platform, without `name`?
+bool is_last_granter(const Policies& policies, std::string_view name) {
+  const unsigned write = *action_index("access.write");
+  const auto lets_grant = [&](const Grant& grant) {
+    return grant.effect == Effect::kPermit && grant.on == Extent{} && !grant.breaks_glass() &&
+           grant.expires == Timestamp::max() && grant.actions.contains(write);
+  };
+  const auto own = std::ranges::find(policies.grants(), name, &Grant::name);
+  if (own == policies.grants().end() || !lets_grant(*own)) return false;
+  return std::ranges::none_of(policies.grants(), [&](const Grant& grant) {
+    return grant.name != name && lets_grant(grant);
+  });
+}
+
+Error last_granter(std::string_view name) {
+  return Error{Code::kConflict, "Grant '" + std::string(name) +
+                                    "' is the last that lets anyone grant on the platform: "
+                                    "declare another administrator first"};
+}
+
+}  // namespace
+
+bool may_read(const Policies& policies, const AccessRequest& request, const Object& object) {
+  if (object.kind == "Group") return allows(policies, request, "access.read", {});
+  if (object.kind == "Grant") {
+    const Result<Grant> grant = decode_grant(object);
+    if (!grant.ok()) return allows(policies, request, "access.read", {});
+    return allows(policies, request, "access.read",
+                  {grant->on.project, grant->on.kind, grant->on.name, &grant->on.labels});
+  }
+  const Result<Labels> labels = labels_of(object.labels, object.kind);
+  return allows(policies, request, "objects.read",
+                place_of(object, labels.ok() ? &labels.value() : nullptr));
+}
+
+Status check_apply(const Policies& policies, const AccessRequest& request, const Object& object,
+                   const std::optional<Object>& before) {
+  if (object.kind == "Group") return policies.may_regroup(request, object.name);
+  if (object.kind != "Grant") {
+    if (before) FALAJ_TRY(check_write(policies, request, *before));
+    return check_write(policies, request, object);
+  }
+  const Grant grant = FALAJ_TRY(decode_grant(object));
+  if (before) {
+    const Grant old = FALAJ_TRY(decode_grant(*before));
+    FALAJ_TRY(policies.may_change(request, old, Policies::Change::kTake));
+    if (is_last_granter(policies, old.name) &&
+        (grant.effect == Effect::kForbid || grant.on != Extent{} || grant.breaks_glass() ||
+         grant.expires != Timestamp::max() ||
+         !grant.actions.contains(*action_index("access.write")))) {
+      return last_granter(old.name);
+    }
+  }
+  return policies.may_change(request, grant, Policies::Change::kGive);
+}
+
+Status check_remove(const Policies& policies, const AccessRequest& request, const Object& object) {
+  if (object.kind == "Group") return policies.may_regroup(request, object.name);
+  if (object.kind != "Grant") return check_write(policies, request, object);
+  const Grant grant = FALAJ_TRY(decode_grant(object));
+  FALAJ_TRY(policies.may_change(request, grant, Policies::Change::kTake));
+  if (is_last_granter(policies, grant.name)) return last_granter(grant.name);
+  return {};
+}
+
+}  // namespace falaj::security::access
