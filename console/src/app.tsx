@@ -11,8 +11,10 @@ import {Audit} from './pages/audit';
 import {Drift} from './pages/drift';
 import {Home} from './pages/home';
 import {Models} from './pages/models';
+import {SignIn} from './pages/sign_in';
 import {useResource} from './resource';
 import {go, hrefOf, place, type Page} from './router';
+import {readSession, session} from './session';
 import {language, theme, type Theme} from './settings';
 import {useStore} from './store';
 import mark from './style/mark.svg';
@@ -29,10 +31,39 @@ function LinkState() {
   return <span class={`link ${link}`} role="status"><i aria-hidden="true" />{text}</span>;
 }
 
-function Switches({project, projects}: {project: string; projects: Project[]}) {
+// Whoever signed in by this page can sign out of it; the local developer cannot.
+function SignedIn() {
+  const {t} = useWords();
+  const {user} = useStore(session);
+  if (user?.credential !== 'session') return null;
+  const signOut = () => void api.signOut().catch(() => {}).then(readSession);
+  return (
+    <span class="who"><bdi>{user.name}</bdi>
+      <button type="button" class="quiet" name="sign-out" onClick={signOut}>{t.sign.signOut}</button>
+    </span>
+  );
+}
+
+function LookSwitches() {
   const {t, lang} = useWords();
-  const {page} = useStore(place);
   const chosen = useStore(theme);
+  return (
+    <>
+      <label><span class="unseen">{t.theme.label}</span>
+        <select name="theme" value={chosen}
+          onChange={(event) => theme.set(event.currentTarget.value as Theme)}>
+          {kThemes.map((name) => <option key={name} value={name}>{t.theme[name]}</option>)}
+        </select>
+      </label>
+      <button type="button" class="quiet" name="language" lang={lang === 'en' ? 'ar' : 'en'}
+        onClick={() => language.set(lang === 'en' ? 'ar' : 'en')}>{t.otherLanguage}</button>
+    </>
+  );
+}
+
+function Switches({project, projects}: {project: string; projects: Project[]}) {
+  const {t} = useWords();
+  const {page} = useStore(place);
   return (
     <div class="switches">
       <LinkState />
@@ -44,14 +75,8 @@ function Switches({project, projects}: {project: string; projects: Project[]}) {
           {projects.map((p) => <option key={p.name} value={p.name}>{p.name}</option>)}
         </select>
       </label>
-      <label><span class="unseen">{t.theme.label}</span>
-        <select name="theme" value={chosen}
-          onChange={(event) => theme.set(event.currentTarget.value as Theme)}>
-          {kThemes.map((name) => <option key={name} value={name}>{t.theme[name]}</option>)}
-        </select>
-      </label>
-      <button type="button" class="quiet" name="language" lang={lang === 'en' ? 'ar' : 'en'}
-        onClick={() => language.set(lang === 'en' ? 'ar' : 'en')}>{t.otherLanguage}</button>
+      <LookSwitches />
+      <SignedIn />
     </div>
   );
 }
@@ -81,7 +106,30 @@ export function projectToShow(asked: string, projects: Project[]): string {
   return others[0]?.name ?? projects[0]?.name ?? 'default';
 }
 
+// Nobody is signed in: the frame without anybody's data.
+function Door() {
+  const {t} = useWords();
+  useEffect(() => { document.title = `${t.sign.title} · ${t.product}`; }, [t]);
+  return (
+    <>
+      <header class="top">
+        <div class="bar">
+          <span class="brand"><img src={mark} alt="" width="30" height="30" />{t.product}</span>
+          <div class="switches"><LookSwitches /></div>
+        </div>
+      </header>
+      <SignIn />
+    </>
+  );
+}
+
 export function App() {
+  const {state} = useStore(session);
+  if (state === 'unknown') return <main id="content" tabIndex={-1} />;
+  return state === 'out' ? <Door /> : <Inside />;
+}
+
+function Inside() {
   const {t} = useWords();
   const here = useStore(place);
   const {overview, revision} = useStore(live);

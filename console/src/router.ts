@@ -56,7 +56,8 @@ export function startRouter(): void {
   document.addEventListener('click', (event) => {
     const link = (event.target as Element | null)?.closest?.('a[href]');
     const href = link?.getAttribute('href') ?? '';
-    if (!href.startsWith('/') || !isPlainClick(event)) return;
+    // The way to the identity provider leaves this page.
+    if (!href.startsWith('/') || href.startsWith('/auth/') || !isPlainClick(event)) return;
     event.preventDefault();
     const url = new URL(href, location.origin);
     history.pushState(null, '', href);

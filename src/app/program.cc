@@ -2,12 +2,14 @@
 
 #include <sys/stat.h>
 
+#include "api/native/identity.h"
 #include "base/log.h"
 
 namespace falaj::app {
 namespace {
 
 constexpr Duration kRenewalInterval = Duration::seconds(10);
+constexpr Duration kAccountsInterval = Duration::seconds(10);
 
 void warn_if_failed(std::string_view what, const Status& status) {
   if (status.ok()) return;
@@ -37,7 +39,8 @@ Status Program::open(const Options& options) {
   storage_ = FALAJ_TRY(wire_storage(options, clock_));
   tls_ = FALAJ_TRY(wire_tls(options, storage_, clock_));
   mkdir((options.data_folder + "/uploads").c_str(), 0700);
-  control_ = FALAJ_TRY(wire_access(storage_, clock_));
+  FALAJ_TRY(open_identity(options));
+  control_ = FALAJ_TRY(wire_access(options, storage_, *identity_, clock_));
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
   training_ = FALAJ_TRY(wire_training(options, storage_, features_, metrics_, clock_));
   FALAJ_TRY(wire_shredding(storage_, features_, training_));
@@ -51,17 +54,35 @@ Status Program::open(const Options& options) {
       });
   FALAJ_TRY(first_objects());
   warn_if_failed("deployments", serving_.deployments->tick());
-  wire_gate(options, control_, storage_, training_, serving_, metrics_);
+  wire_gate(options, control_, *identity_, storage_, training_, serving_, metrics_);
   http_ = wire_routes(options, tls_, *catalog_, control_, storage_, features_, training_, serving_,
                       metrics_, clock_);
+  for (net::Route& route : api::identity_routes(*identity_, clock_)) {
+    http_.router->add(std::move(route));
+  }
   // Before the first request can come: a change that it makes wakes the tickers.
   start_ticking(options);
-  FALAJ_TRY(check_listening(options, Administrators::kNone));
-  FALAJ_TRY(wire_http(options, tls_, control_, http_, metrics_));
+  FALAJ_TRY(check_listening(
+      options, identity_->setup_pending() ? Administrators::kNone : Administrators::kSome));
+  FALAJ_TRY(wire_http(options, tls_, control_, *identity_, http_, metrics_));
   start_renewing();
   host_ = options.http.host;
   if (!tls_.server().identity.chain_pem.empty()) scheme_ = "https";
   training_.queue->start();
+  return {};
+}
+
+Status Program::open_identity(const Options& options) {
+  public_url_ = options.listen.public_url;
+  IdentityHooks hooks;
+  hooks.make_administrator = [this](const std::string& id) -> Status {
+    const auto context = security::system_context("service:setup", ProjectName(), Zone());
+    const auto grant = security::access::administrator_grant("first-administrator", id);
+    FALAJ_TRY(catalog_->apply(context, {grant}, catalog::Mode::kApply));
+    return {};
+  };
+  hooks.users_changed = [this] { warn_if_failed("grants", control_.access->refresh()); };
+  identity_ = FALAJ_TRY(wire_identity(options, storage_, clock_, std::move(hooks)));
   return {};
 }
 
@@ -90,6 +111,8 @@ void Program::start_ticking(const Options& options) {
   loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
                                          [this] { warn_if_failed("loop", serving_.loop->tick()); });
   audit_ = std::make_unique<exec::Ticker>("audit", Duration::seconds(1), [this] { grow_tree(); });
+  accounts_ =
+      std::make_unique<exec::Ticker>("accounts", kAccountsInterval, [this] { identity_->tick(); });
   live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500),
                                          [this] { http_.feed->tick(); });
 }
@@ -108,6 +131,7 @@ void Program::grow_tree() {
 
 Program::~Program() {
   if (renewal_) renewal_->stop();
+  if (accounts_) accounts_->stop();
   if (live_) live_->stop();
   if (loop_) loop_->stop();
   if (reconcile_) reconcile_->stop();
@@ -116,6 +140,14 @@ Program::~Program() {
   if (training_.queue) training_.queue->stop();
   if (audit_) audit_->stop();
   if (storage_.audit) grow_tree();
+}
+
+std::string Program::setup_link() const {
+  const std::string secret = identity_->setup_secret();
+  if (secret.empty()) return "";
+  std::string base = public_url_.empty() ? url() : public_url_;
+  while (base.ends_with('/')) base.pop_back();
+  return base + "/setup#" + secret;  // A fragment: browsers keep it out of requests and logs.
 }
 
 std::string Program::url() const {

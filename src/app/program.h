@@ -19,12 +19,15 @@ class Program {
   std::string url() const;
   // The deployment's own authority; null in `falaj dev`.
   const security::Certificates* certificates() const { return tls_.certificates.get(); }
+  // The link that makes the first administrator; "" when there is one, and in `falaj dev`.
+  std::string setup_link() const;
   const net::Router& router() const { return *http_.router; }
   telemetry::Metrics& metrics() { return metrics_; }
 
  private:
   explicit Program(const Clock& clock) : clock_(clock) {}
   Status open(const Options& options);
+  Status open_identity(const Options& options);
   Status first_objects();
   void grow_tree();
   void start_ticking(const Options& options);
@@ -34,6 +37,7 @@ class Program {
   telemetry::Metrics metrics_;
   Storage storage_;
   Tls tls_;
+  std::unique_ptr<security::Identity> identity_;
   AccessControl control_;
   Features features_;
   Training training_;
@@ -42,11 +46,13 @@ class Program {
   Http http_;
   std::string scheme_ = "http";
   std::string host_;
-  std::unique_ptr<exec::Ticker> audit_;      // The audit tree.
+  std::unique_ptr<exec::Ticker> audit_;  // The audit tree.
+  std::string public_url_;
   std::unique_ptr<exec::Ticker> reconcile_;  // Deployments and monitors.
   std::unique_ptr<exec::Ticker> loop_;       // Apart: a step may freeze and score for minutes.
   std::unique_ptr<exec::Ticker> live_;       // What consoles see.
   std::unique_ptr<exec::Ticker> renewal_;    // Certificates.
+  std::unique_ptr<exec::Ticker> accounts_;   // Sessions, tokens, the identity provider's keys.
 };
 
 // Every kind that can be declared, from the modules that own them.

@@ -46,6 +46,14 @@ void print_banner(const Program& program, const Options& options) {
                  version_text().c_str(), options.data_folder.c_str(), program.url().c_str(),
                  program.url().c_str(), certificates->authority_file().c_str(),
                  certificates->fingerprint().c_str());
+    const std::string link = program.setup_link();
+    if (!link.empty()) {
+      std::fprintf(stderr,
+                   "  Setup     %s\n"
+                   "            opens once, until somebody used it: makes the first administrator\n"
+                   "            (or: falaj setup LINK --user NAME --ca ...)\n",
+                   link.c_str());
+    }
     return;
   }
   std::fprintf(stderr,
@@ -78,12 +86,28 @@ KeyOptions key_options_of(const config::Settings& settings) {
   return keys;
 }
 
+IdentitySettings identity_settings_of(const config::Settings& settings) {
+  IdentitySettings identity;
+  identity.session_idle = settings.duration("security.session_idle");
+  identity.session_max = settings.duration("security.session_max");
+  identity.hash_concurrency =
+      static_cast<std::size_t>(settings.integer("security.hash_concurrency"));
+  identity.oidc_issuer = settings.text("security.oidc_issuer");
+  identity.oidc_audience = settings.text("security.oidc_audience");
+  identity.oidc_client_id = settings.text("security.oidc_client_id");
+  identity.oidc_client_secret_file = settings.text("security.oidc_client_secret_file");
+  identity.oidc_groups_claim = settings.text("security.oidc_groups_claim");
+  identity.oidc_ca_file = settings.text("security.oidc_ca_file");
+  return identity;
+}
+
 }  // namespace
 
 Result<Options> options_of(cli::ServerMode mode, const config::Settings& settings) {
   Options options;
   options.data_folder = settings.text("data.dir");
   options.keys = key_options_of(settings);
+  options.identity = identity_settings_of(settings);
   options.http.host = settings.text("server.host");
   options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));
   options.listen.mode = mode == cli::ServerMode::kDev ? ListenOptions::Mode::kLoopback

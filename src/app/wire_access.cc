@@ -1,4 +1,5 @@
 // Access control: the snapshot of grants, and the gate before every handler.
+#include "api/native/identity.h"
 #include "app/program.h"
 #include "app/wiring.h"
 #include "net/address.h"
@@ -6,13 +7,22 @@
 namespace falaj::app {
 namespace {
 
-// Whoever sits at this machine.
-security::PrincipalPtr local_developer() {
-  security::Principal developer;
-  developer.kind = security::PrincipalKind::kUser;
-  developer.id = "user:dev";
-  developer.name = "dev";
-  return std::make_shared<const security::Principal>(std::move(developer));
+// The local developer is whoever sits at this machine, and nobody elsewhere. A failed sign-in may
+// have to wait: how long goes into Retry-After.
+Result<security::PrincipalPtr> authenticate(security::Identity& identity, net::Request& request) {
+  const security::Credentials shown = api::credentials_of(request);
+  Result<security::PrincipalPtr> principal = identity.authenticate(shown);
+  if (!principal.ok() && principal.error().id == ErrorId::kRateLimited) {
+    const auto authorization = security::parse_authorization(shown.authorization);
+    const std::string name = authorization.ok() ? authorization->name : "";
+    const auto wait = identity.back_off(name, request.peer).value_or(Duration::seconds(1));
+    request.retry_after = security::access::retry_after_seconds(wait);
+  }
+  const bool developer = principal.ok() && (*principal)->id == security::kDeveloperId;
+  if (developer && !net::is_loopback_address(request.peer)) {
+    return Error{Code::kUnauthenticated, "the local developer sits at this machine"};
+  }
+  return principal;
 }
 
 Result<std::string> project_of_record(Storage& storage, Training& training, const std::string& kind,
@@ -30,25 +40,27 @@ Result<std::string> project_of_record(Storage& storage, Training& training, cons
 
 }  // namespace
 
-Result<AccessControl> wire_access(Storage& storage, const Clock& clock) {
+Result<AccessControl> wire_access(const Options& options, Storage& storage,
+                                  const security::Identity& identity, const Clock& clock) {
   AccessControl control;
-  control.access = std::make_unique<security::access::Access>(
-      *storage.sql, clock,
-      security::access::AccessOptions{.built_in = {security::access::local_developer()},
-                                      .resolve = {}});
+  security::access::AccessOptions access;
+  if (options.listen.mode == ListenOptions::Mode::kLoopback) {
+    access.built_in.push_back(security::access::local_developer());
+  }
+  access.resolve = [&identity](const std::string& subject) { return identity.resolve(subject); };
+  control.access =
+      std::make_unique<security::access::Access>(*storage.sql, clock, std::move(access));
   control.denials = std::make_unique<security::access::Denials>();
   FALAJ_TRY(control.access->refresh());
   return control;
 }
 
-void wire_gate(const Options& options, AccessControl& control, Storage& storage, Training& training,
-               Serving& serving, telemetry::Metrics& metrics) {
+void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
+               Storage& storage, Training& training, Serving& serving,
+               telemetry::Metrics& metrics) {
   api::GateParts parts{
-      .authenticate = [developer = local_developer(),
-                       nobody = std::make_shared<const security::Principal>()](
-                          net::Request& request) -> Result<security::PrincipalPtr> {
-        return net::is_loopback_address(request.peer) ? developer : nobody;
-      },
+      .authenticate =
+          [&identity](net::Request& request) { return authenticate(identity, request); },
       .access = *control.access,
       .denials = *control.denials,
       .audit = *storage.audit,

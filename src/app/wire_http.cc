@@ -1,6 +1,7 @@
 #include "api/console/console.h"
 #include "api/inference/inference_routes.h"
 #include "api/native/certificates.h"
+#include "api/native/identity.h"
 #include "api/native/openapi.h"
 #include "app/stores.h"
 #include "app/wiring.h"
@@ -67,11 +68,14 @@ Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
   return http;
 }
 
-Status wire_http(const Options& options, const Tls& tls, AccessControl& control, Http& http,
-                 telemetry::Metrics& metrics) {
+Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
+                 security::Identity& identity, Http& http, telemetry::Metrics& metrics) {
   net::ServerOptions server = options.http;
   server.tls = tls.server();
   server.make_spool = [folder = options.data_folder + "/uploads"] { return open_spool(folder); };
+  server.gate_blocks = [&identity](const net::Request& request) {
+    return identity.cost(api::credentials_of(request)) == security::Identity::Cost::kBlocks;
+  };
   http.server = FALAJ_TRY(net::Server::start(
       server, *http.router,
       [gate = control.gate.get()](const net::Route& route, net::Request& request) {

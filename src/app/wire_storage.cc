@@ -17,6 +17,7 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
   FALAJ_TRY(parts.sql->migrate({
       storage::kObjectsMigration,
       security::kAuditMigration,
+      security::kIdentityMigration,
       features::kFeaturesMigration,
       tracking::kTrackingMigration,
       registry::kRegistryMigration,

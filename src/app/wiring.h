@@ -26,6 +26,7 @@
 #include "registry/retrain_due.h"
 #include "security/audit.h"
 #include "security/certificates/certificates.h"
+#include "security/identity/identity.h"
 #include "security/keys/key_admin.h"
 #include "security/keys/key_tree.h"
 #include "serving/deployments.h"
@@ -61,6 +62,19 @@ struct KeyOptions {
   std::string pkcs11_pin_file;
 };
 
+// Who may ask; the settings security.*.
+struct IdentitySettings {
+  Duration session_idle = Duration::minutes(30);
+  Duration session_max = Duration::hours(12);
+  std::size_t hash_concurrency = 2;
+  std::string oidc_issuer;  // "": no identity provider.
+  std::string oidc_audience = "falaj";
+  std::string oidc_client_id;
+  std::string oidc_client_secret_file;
+  std::string oidc_groups_claim = "groups";
+  std::string oidc_ca_file;
+};
+
 struct Options {
   std::string data_folder = "falaj-data";
   KeyOptions keys;
@@ -76,6 +90,7 @@ struct Options {
   Duration tick_interval = Duration::seconds(1);
   ListenOptions listen;
   std::int64_t requests_per_second = 0;  // Of one principal; 0: no limit.
+  IdentitySettings identity;
 };
 
 struct Keys {
@@ -117,12 +132,23 @@ Result<Tls> wire_tls(const Options& options, Storage& storage, const Clock& cloc
 enum class Administrators : std::uint8_t { kNone, kSome };
 Status check_listening(const Options& options, Administrators administrators);
 
+// Who asks. `make_administrator` gives everything to a principal (the setup link's).
+struct IdentityHooks {
+  std::function<Status(const std::string& principal_id)> make_administrator;
+  std::function<void()> users_changed;
+};
+// Local users and tokens, and the identity provider when one is set. In `falaj dev`, who shows no
+// credential is the local developer.
+Result<std::unique_ptr<security::Identity>> wire_identity(const Options& options, Storage& storage,
+                                                          const Clock& clock, IdentityHooks hooks);
+
 struct AccessControl {
   std::unique_ptr<security::access::Access> access;
   std::unique_ptr<security::access::Denials> denials;
   std::unique_ptr<api::Gate> gate;  // Made by wire_gate, once there is something to guard.
 };
-Result<AccessControl> wire_access(Storage& storage, const Clock& clock);
+Result<AccessControl> wire_access(const Options& options, Storage& storage,
+                                  const security::Identity& identity, const Clock& clock);
 
 struct Features {
   std::unique_ptr<features::Online> online;
@@ -166,15 +192,15 @@ struct Http {
   std::unique_ptr<net::Server> server;
 };
 // Who may pass to the routes' handlers.
-void wire_gate(const Options& options, AccessControl& control, Storage& storage, Training& training,
-               Serving& serving, telemetry::Metrics& metrics);
+void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
+               Storage& storage, Training& training, Serving& serving, telemetry::Metrics& metrics);
 // Declares every route of every dialect, without listening.
 Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
                  AccessControl& control, Storage& storage, Features& features, Training& training,
                  Serving& serving, telemetry::Metrics& metrics, const Clock& clock);
 // Listens.
-Status wire_http(const Options& options, const Tls& tls, AccessControl& control, Http& http,
-                 telemetry::Metrics& metrics);
+Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
+                 security::Identity& identity, Http& http, telemetry::Metrics& metrics);
 
 // "0.1.0" and the commit it was built from.
 std::string version_text();

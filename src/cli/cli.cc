@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/completion.h"
+#include "cli/credentials.h"
 #include "cli/demo/demo.h"
 #include "cli/local_file.h"
 #include "cli/reference.h"
@@ -30,6 +31,7 @@ struct Words {
   std::string project = from_environment("FALAJ_PROJECT", kDefaultProject);
   std::string authority = from_environment("FALAJ_CA", "");
   std::string certificate = from_environment("FALAJ_CERTIFICATE", "");
+  std::string token = from_environment("FALAJ_TOKEN", "");
   std::string output = "table";
   std::string data;
   std::string config_file = from_environment("FALAJ_CONFIG", "");
@@ -61,6 +63,8 @@ struct Words {
   std::int64_t limit = 50;
   std::uint64_t seed = 20260101;
   std::vector<std::string> keys;
+  LoginWords login;
+  TokenWords tokens;
 };
 
 // The command tree, built once per call of run(). Callbacks set exit_; parsing picks one of them.
@@ -74,6 +78,9 @@ class Tree {
   using Act = std::function<Status(const Session&)>;
 
   Session session() const;
+  // With the credential: FALAJ_TOKEN, or what `falaj login` kept for this server.
+  Result<Session> signed_session() const;
+  int signed_in(const Act& act) const;
   Result<config::Settings> settings() const;
   int fail_settings(const Error& error) const;
   Result<config::Sources> sources() const;
@@ -95,6 +102,9 @@ class Tree {
   void add_audit();
   void add_certificates();
   void add_keys();
+  void add_sign_in();
+  void add_users();
+  void add_tokens();
   void add_config();
   void add_rest();
 
@@ -136,6 +146,9 @@ Tree::Tree(const Hooks& hooks)
   add_audit();
   add_certificates();
   add_keys();
+  add_sign_in();
+  add_users();
+  add_tokens();
   add_config();
   add_rest();
 }
@@ -155,11 +168,26 @@ int Tree::run(int argc, char** argv) {
 
 Session Tree::session() const {
   Session session;
-  session.target = {words_.server, words_.project, words_.authority, words_.certificate,
-                    words_.reason};
+  session.target = {words_.server,      words_.project, words_.authority,
+                    words_.certificate, words_.reason,  ""};
   if (words_.output == "json") session.format = OutputFormat::kJson;
   if (words_.output == "yaml") session.format = OutputFormat::kYaml;
   return session;
+}
+
+Result<Session> Tree::signed_session() const {
+  Session own = session();
+  StoredLogin kept;
+  if (words_.token.empty()) kept = FALAJ_TRY(find_login(credentials_path(), words_.server));
+  const std::string& token = words_.token.empty() ? kept.token : words_.token;
+  if (!token.empty()) own.target.authorization = "Bearer " + token;
+  if (own.target.authority.empty()) own.target.authority = kept.authority;
+  return own;
+}
+
+int Tree::signed_in(const Act& act) const {
+  const Result<Session> own = signed_session();
+  return own.ok() ? done(act(*own)) : fail(own.error());
 }
 
 Result<config::Sources> Tree::sources() const {
@@ -219,7 +247,7 @@ CLI::App* Tree::remote(CLI::App& parent, const std::string& name, const std::str
   add_output(*command);
   command->add_option("--reason", words_.reason,
                       "Why: recorded, and needed to use a break-glass grant (env FALAJ_REASON)");
-  command->callback([this, act = std::move(act)] { exit_ = done(act(session())); });
+  command->callback([this, act = std::move(act)] { exit_ = signed_in(act); });
   return command;
 }
 
@@ -394,9 +422,11 @@ void Tree::add_audit() {
       remote(*audit, "list", "Newest entries, of every project unless -p names one", nullptr);
   list->callback([this, list] {
     const bool one = list->count("--project") > 0;
-    exit_ = done(show_audit(
-        session(),
-        {.action = words_.action, .project = one ? words_.project : "", .limit = words_.limit}));
+    exit_ = signed_in([&](const Session& s) {
+      return show_audit(
+          s,
+          {.action = words_.action, .project = one ? words_.project : "", .limit = words_.limit});
+    });
   });
   list->add_option("--action", words_.action, "Only this action, or all under it: loop");
   list->add_option("--limit", words_.limit, "How many, 1 to 1000")
@@ -448,18 +478,25 @@ void Tree::add_keys() {
                             "Every key with its versions and counts; with -p, of one "
                             "project",
                             nullptr);
-    list->callback([=, this] { exit_ = done(show_keys(session(), choice(list).project)); });
+    list->callback([=, this] {
+      exit_ = signed_in([&](const Session& s) { return show_keys(s, choice(list).project); });
+    });
   }
   CLI::App* turn = remote(*keys, "rotate",
                           "A new version of a key: of -p's object, of -p itself, of a zone's root, "
                           "or of the machine; no data is rewritten",
                           nullptr);
-  turn->callback([=, this] { exit_ = done(rotate_key(session(), choice(turn))); });
+  turn->callback([=, this] {
+    exit_ = signed_in([&](const Session& s) { return rotate_key(s, choice(turn)); });
+  });
   turn->add_option("object", words_.name, "e.g. FeatureView/activity");
   turn->add_option("--zone", words_.zone, "Zone of the key, when there are several");
   CLI::App* raise =
       remote(*keys, "raise", "Destroy the versions of a key before --min-version", nullptr);
-  raise->callback([=, this] { exit_ = done(raise_key(session(), choice(raise), words_.version)); });
+  raise->callback([=, this] {
+    exit_ =
+        signed_in([&](const Session& s) { return raise_key(s, choice(raise), words_.version); });
+  });
   raise->add_option("object", words_.name, "e.g. FeatureView/activity");
   raise->add_option("--zone", words_.zone, "Zone of the key, when there are several");
   raise->add_option("--min-version", words_.version, "The oldest that is kept")->required();
@@ -476,6 +513,80 @@ void Tree::add_keys() {
       ->add_option("--ground", words_.ground,
                    "erasure-request, retention-ended, contract-ended or other")
       ->required();
+}
+
+void Tree::add_sign_in() {
+  CLI::App* setup =
+      remote(root_, "setup", "Make the first administrator, by the link that 'falaj serve' printed",
+             [this](const Session& s) { return set_up(s, words_.file, words_.name); });
+  setup->add_option("link", words_.file, "https://…/setup#SECRET")->required();
+  setup->add_option("--user", words_.name, "Name of the administrator")->required();
+  CLI::App* in = remote(root_, "login", "Sign in, and keep a token for later commands",
+                        [this](const Session& s) { return login(s, words_.login); });
+  in->add_option("--user", words_.login.user, "Your name; the password is asked for");
+  in->add_flag("--token", words_.login.with_token, "A token is asked for instead");
+  in->add_option("--lifetime", words_.login.lifetime, "Of the token that is kept")
+      ->capture_default_str();
+  remote(root_, "logout", "Revoke the kept token and forget it", logout);
+  remote(root_, "whoami", "Who the server takes you for", show_whoami);
+  remote(root_, "password", "Change your own password", change_own_password);
+}
+
+void Tree::add_users() {
+  CLI::App* users = root_.add_subcommand("users", "Who can sign in: people and services");
+  users->require_subcommand(1);
+  remote(*users, "list", "Everyone", show_users);
+  const auto named = [&](const std::string& word, const std::string& help, Act act) {
+    remote(*users, word, help, std::move(act))
+        ->add_option("name", words_.name, "Name or id; service:NAME for a service")
+        ->required();
+  };
+  named("add", "Make a local user; the password is asked for",
+        [this](const Session& s) { return add_user(s, words_.name); });
+  named("add-service", "Make a service, which signs in by token only",
+        [this](const Session& s) { return add_service(s, words_.name); });
+  named("disable", "Refuse the user's every credential, at once",
+        [this](const Session& s) { return set_user_state(s, words_.name, "disabled"); });
+  named("enable", "Let the user in again",
+        [this](const Session& s) { return set_user_state(s, words_.name, "active"); });
+  named("password", "Set another's password; it is asked for",
+        [this](const Session& s) { return set_user_password(s, words_.name); });
+  named("delete", "Delete a user or service with its tokens",
+        [this](const Session& s) { return delete_user(s, words_.name); });
+  CLI::App* groups = root_.add_subcommand("groups", "Groups of users that grants can name");
+  groups->require_subcommand(1);
+  remote(*groups, "list", "Groups and their members", show_groups);
+  const auto member = [&](const std::string& word, const std::string& help, Membership change) {
+    CLI::App* command = remote(*groups, word, help, [this, change](const Session& s) {
+      return change_group(s, words_.name, words_.file, change);
+    });
+    command->add_option("group", words_.name, "Group")->required();
+    command->add_option("member", words_.file, "user:NAME, service:NAME or group:NAME")->required();
+  };
+  member("add", "Add a member; makes the group if it is not there", Membership::kAdd);
+  member("remove", "Take a member out", Membership::kRemove);
+}
+
+void Tree::add_tokens() {
+  CLI::App* tokens = root_.add_subcommand("tokens", "Tokens for programs: yours, or a service's");
+  tokens->require_subcommand(1);
+  const auto whose = [this](CLI::App* command) {
+    command->add_option("--for", words_.tokens.service, "A service (service:NAME); default: you");
+  };
+  whose(remote(*tokens, "list", "Tokens, without their secrets",
+               [this](const Session& s) { return show_tokens(s, words_.tokens.service); }));
+  CLI::App* add = remote(*tokens, "add", "Make a token; its text is shown once",
+                         [this](const Session& s) { return add_token(s, words_.tokens); });
+  whose(add);
+  add->add_option("--label", words_.tokens.label, "What it is for");
+  add->add_option("--lifetime", words_.tokens.lifetime, "1m to 366d")->capture_default_str();
+  add->add_option("--scope", words_.tokens.scopes,
+                  "Limit it: ACTION[@PROJECT[/KIND/NAME]]; may be repeated");
+  CLI::App* revoke = remote(*tokens, "revoke", "End a token at once", [this](const Session& s) {
+    return revoke_token(s, words_.name, words_.tokens.service);
+  });
+  whose(revoke);
+  revoke->add_option("id", words_.name, "The part after fj_, as the list shows it")->required();
 }
 
 void Tree::add_config() {
@@ -551,7 +662,9 @@ int Tree::help() {
 }
 
 int Tree::diff() {
-  const Result<std::int64_t> changed = diff_files(session(), words_.files);
+  const Result<Session> own = signed_session();
+  if (!own.ok()) return fail(own.error());
+  const Result<std::int64_t> changed = diff_files(*own, words_.files);
   if (!changed.ok()) return fail(changed.error());
   if (*changed == 0) return 0;
   std::fprintf(stderr, "falaj: %lld object(s) differ; falaj apply makes them equal\n",
@@ -560,7 +673,9 @@ int Tree::diff() {
 }
 
 int Tree::demo() {
-  Session own = session();
+  Result<Session> opened = signed_session();
+  if (!opened.ok()) return fail(opened.error());
+  Session own = std::move(opened).value();
   demo::DemoOptions options;
   options.seed = words_.seed;
   const std::int64_t day = Duration::days(1).nanos;

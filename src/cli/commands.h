@@ -97,6 +97,42 @@ Status show_my_rights(const Session& session);
 Status can_i(const Session& session, const AccessQuestion& question);
 Status why_denied(const Session& session, const std::string& request_id);
 
+// Who asks (identity.cc). Passwords and tokens are read from the terminal without echo, or as a
+// line from standard input when it is none.
+struct LoginWords {
+  std::string user;
+  bool with_token = false;  // A token is read instead of a password.
+  std::string lifetime = "30d";
+};
+Status login(const Session& session, const LoginWords& words);
+// Revokes the kept token and forgets it.
+Status logout(const Session& session);
+// `link` is what `falaj serve` printed: https://…/setup#SECRET
+Status set_up(const Session& session, const std::string& link, const std::string& name);
+Status show_whoami(const Session& session);
+Status change_own_password(const Session& session);
+Status show_users(const Session& session);
+Status add_user(const Session& session, const std::string& name);
+Status add_service(const Session& session, const std::string& name);
+Status set_user_state(const Session& session, const std::string& name, const std::string& state);
+Status set_user_password(const Session& session, const std::string& name);
+Status delete_user(const Session& session, const std::string& name);
+// `service` "" for the caller's own.
+struct TokenWords {
+  std::string service;
+  std::string label;
+  std::string lifetime = "90d";
+  std::vector<std::string> scopes;
+};
+Status show_tokens(const Session& session, const std::string& user);
+Status add_token(const Session& session, const TokenWords& words);
+Status revoke_token(const Session& session, const std::string& id, const std::string& user);
+// Groups are declared objects; these read and change their members.
+Status show_groups(const Session& session);
+enum class Membership : std::uint8_t { kAdd, kRemove };
+Status change_group(const Session& session, const std::string& group, const std::string& member,
+                    Membership change);
+
 // `falaj explain FJ-1003`
 Status explain_error(const Session& session, const std::string& id);
 

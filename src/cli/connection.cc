@@ -26,6 +26,15 @@ Error error_of_reply(const net::ClientReply& reply) {
   return Error{code, message};
 }
 
+bool is_this_machine(std::string_view server) {
+  for (const std::string_view host : {"http://127.0.0.1", "http://localhost", "http://[::1]"}) {
+    if (!server.starts_with(host)) continue;
+    const std::string_view rest = server.substr(host.size());
+    if (rest.empty() || rest.front() == ':' || rest.front() == '/') return true;
+  }
+  return false;
+}
+
 Result<Value> value_of_reply(Result<net::ClientReply> reply) {
   const net::ClientReply got = FALAJ_TRY(std::move(reply));
   if (got.status < 200 || got.status > 299) return error_of_reply(got);
@@ -93,6 +102,14 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
     options.tls.identity.key_pem = options.tls.identity.chain_pem;  // One file holds both.
   }
   if (!target.reason.empty()) options.headers.emplace_back("X-Falaj-Reason", target.reason);
+  if (!target.authorization.empty()) {
+    if (!target.server.starts_with("https://") && !is_this_machine(target.server)) {
+      return Error{ErrorId::kUsage, "--server '" + target.server +
+                                        "' is plain http on another machine: a credential is not "
+                                        "sent there; use https"};
+    }
+    options.headers.emplace_back("Authorization", target.authorization);
+  }
   Result<std::unique_ptr<net::Client>> client = net::Client::create(options);
   if (!client.ok() && client.error().code == Code::kInvalidArgument) {
     return Error{ErrorId::kUsage, "--server '" + target.server + "': " + client.error().message};

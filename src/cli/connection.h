@@ -38,12 +38,16 @@ struct Target {
   std::string certificate = {};
   // Stated with every request, for break-glass grants and the audit; "": none.
   std::string reason = {};
+  // What is shown to the server: "Bearer fj_…", "Basic …"; "": nothing. Never sent in the clear to
+  // another machine.
+  std::string authorization = {};
 };
 
 // Not thread-safe.
 class Connection {
  public:
-  // FJ-1016 when target.server is no address.
+  // FJ-1016 when target.server is no address, and when a credential would go over plain http to
+  // another machine.
   static Result<std::unique_ptr<Connection>> open(const Target& target);
 
   // `path` may hold a query; `project` is added. A problem reply becomes its Error.

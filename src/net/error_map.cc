@@ -44,6 +44,12 @@ void add_retry_after(Response& response, const Request& request) {
                                 std::to_string(std::max<std::int64_t>(request.retry_after, 1)));
 }
 
+// Not "Basic", which is accepted too: browsers would ask for it in a window of their own.
+void add_challenge(Response& response) {
+  if (response.status != 401) return;
+  response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"falaj\"");
+}
+
 }  // namespace
 
 int http_status(Code code) {
@@ -88,6 +94,7 @@ Response problem_with_status(const Error& error, int status, const Request& requ
   append_member(body, "next_step", info.next_step);
   body += "}";
   Response response = Response::json(std::move(body), status);
+  add_challenge(response);
   response.content_type = "application/problem+json";
   response.error = error.id;
   add_retry_after(response, request);
@@ -100,6 +107,7 @@ Response error_reply(std::string_view dialect, const Error& error, int status,
   std::string body = "{";
   append_member(body, "error", error.message);
   Response response = Response::json(body + "}", status);
+  add_challenge(response);
   response.error = error.id;
   add_retry_after(response, request);
   return response;

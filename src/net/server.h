@@ -31,6 +31,10 @@ struct ServerOptions {
   // Host names answered besides loopback addresses and the listening host (DNS rebinding).
   // An Origin header must name the same host and port as Host, or the request is refused.
   std::vector<std::string> allowed_hosts;
+  // True when the gate would block on this request (a password to hash): then gate and handler run
+  // on the pool, wherever the route would run. Empty: never. Called on the event loop: must not
+  // block itself.
+  std::function<bool(const Request& request)> gate_blocks;
 };
 
 class Server {

@@ -26,7 +26,7 @@ export async function openPage(browser, base, options = {}) {
   const {path = '/', language = 'en', theme = 'light', width = 1366, height = 900} = options;
   const context = await browser.newContext({
     viewport: {width, height}, locale: 'en-GB', timezoneId: 'Asia/Dubai',
-    reducedMotion: 'reduce',
+    reducedMotion: 'reduce', ignoreHTTPSErrors: options.ignoreHTTPSErrors ?? false,
   });
   const faults = [];
   const expected = options.expected ?? [];

@@ -16,10 +16,11 @@ export function temporaryFolder() {
 }
 
 // Resolves with the base URL once the program says that it is ready. Port 0 takes a free one.
-export function startProgram(folder, port = 0) {
+// `mode` is the command: 'dev', or 'serve', which also tells its setup link.
+export function startProgram(folder, port = 0, mode = 'dev') {
   if (!binary) throw new Error('FALAJ_BINARY must name the program: run ./dev test console');
   const child = spawn(binary,
-    ['dev', '--data', folder, '--port', String(port), '--grpc-port', '0'],
+    [mode, '--data', folder, '--port', String(port), '--grpc-port', '0'],
     {stdio: ['ignore', 'pipe', 'pipe'], env: environment});
   const ended = new Promise((resolve) => child.once('exit', resolve));
   let said = '';
@@ -27,14 +28,15 @@ export function startProgram(folder, port = 0) {
     child.stderr.on('data', (bytes) => { said += bytes; });
     child.stdout.on('data', (bytes) => {
       said += bytes;
-      const ready = /^ready (http:\/\/\S+)/m.exec(said);
+      const ready = /^ready (https?:\/\/\S+)/m.exec(said);
       if (ready) resolve(ready[1]);
     });
     child.once('error', reject);
-    child.once('exit', (code) => reject(new Error(`falaj dev ended with ${code}: ${said}`)));
+    child.once('exit', (code) => reject(new Error(`falaj ${mode} ended with ${code}: ${said}`)));
   });
   return url.then((base) => ({
     base,
+    setup: () => /Setup\s+(\S+)/.exec(said)?.[1],
     async stop() {
       child.kill('SIGTERM');
       await ended;

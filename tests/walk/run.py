@@ -14,8 +14,14 @@
     restart              SIGTERM, then the same folder again
     kill                 SIGKILL, then the same folder again
     stop                 SIGTERM; `start` starts it again
+    serve                as the first line: the server is `falaj serve` (TLS, a sign-in), not `dev`
+    type TEXT            what the next command reads from standard input
+    keep NAME            $NAME stands for the last word of what was printed, from here on
+    set NAME TEXT        an environment variable for the commands that follow; without TEXT: none
+    header NAME: TEXT    sent with every http request that follows; `header` alone: none
 
-In expected text `*` stands for anything on the line. Commands run in the script's own empty folder
+In expected text `*` stands for anything on the line. $SETUP is the setup link of `falaj serve`.
+Commands run in the script's own empty folder
 with FALAJ_SERVER set; nothing else is shared with any other test.
 """
 
@@ -25,6 +31,7 @@ import os
 import shlex
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -41,13 +48,14 @@ class Failed(Exception):
 class Server:
     def __init__(self, program, folder):
         self.program, self.folder, self.process, self.url = program, folder, None, None
+        self.mode, self.setup, self.authority = "dev", "", ""
 
     def start(self):
         log = open(os.path.join(self.folder, "server.log"), "ab")
         self.process = subprocess.Popen(
             [
                 self.program,
-                "dev",
+                self.mode,
                 "--data",
                 os.path.join(self.folder, "data"),
                 "--port",
@@ -62,8 +70,20 @@ class Server:
         for line in self.process.stdout:
             if line.startswith(b"ready "):
                 self.url = line.split()[1].decode()
+                self.read_banner()
                 return
         raise Failed("the server ended before it was ready:\n" + self.tail())
+
+    def read_banner(self):
+        """The newest start's setup link and authority, from what it printed for a person."""
+        with open(os.path.join(self.folder, "server.log"), errors="replace") as log:
+            banner = log.read().rpartition("  Falaj ")[2]
+        for line in banner.split("\n"):
+            words = line.split()
+            if words[:1] == ["Authority"]:
+                self.authority = words[1]
+            if words[:1] == ["Setup"]:
+                self.setup = words[1]
 
     def end(self, number):
         if self.process is None:
@@ -85,7 +105,8 @@ class Walk:
         self.program = os.path.abspath(program)
         self.folder = tempfile.mkdtemp(prefix="falaj-walk-")
         self.server = Server(self.program, self.folder)
-        self.output, self.steps = "", 0
+        self.output, self.steps, self.typed = "", 0, None
+        self.kept, self.variables, self.headers = {}, {}, {}
         with open(script) as text:
             self.lines = text.read().split("\n")
         self.at = 0
@@ -97,7 +118,14 @@ class Walk:
             if not k.startswith("FALAJ_") or k == "FALAJ_LIBRARY_DIR"
         }
         keep["PATH"] = os.path.dirname(self.program) + os.pathsep + keep.get("PATH", "")
-        return {**keep, "FALAJ_SERVER": self.server.url or "", "NO_COLOR": "1"}
+        keep["XDG_CONFIG_HOME"] = os.path.join(self.folder, "config")
+        if self.server.authority:
+            keep["FALAJ_CA"] = self.server.authority
+        return {**keep, "FALAJ_SERVER": self.server.url or "", "NO_COLOR": "1", **self.variables}
+
+    def standard_input(self):
+        typed, self.typed = self.typed, None
+        return {"input": typed.encode()} if typed is not None else {"stdin": subprocess.DEVNULL}
 
     def falaj(self, words):
         done = subprocess.run(
@@ -105,9 +133,9 @@ class Walk:
             cwd=self.folder,
             env=self.environment(),
             timeout=STEP_SECONDS,
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            **self.standard_input(),
         )
         self.output = (done.stdout + done.stderr).decode(errors="replace")
         return done.returncode, done.stdout.decode(errors="replace")
@@ -166,17 +194,47 @@ class Walk:
             with open(os.path.join(self.folder, data[1:].decode()), "rb") as source:
                 data = source.read()
         where = urllib.parse.urlsplit(self.server.url)
-        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=STEP_SECONDS)
-        connection.request(
-            method, path, body=data, headers={"Content-Type": "application/json"} if data else {}
-        )
+        connection = self.connect(where.hostname, where.port)
+        headers = {"Content-Type": "application/json"} if data else {}
+        connection.request(method, path, body=data, headers={**headers, **self.headers})
         reply = connection.getresponse()
         self.output = reply.read().decode(errors="replace") + "\n"
+        self.reply_headers = reply.getheaders()
         connection.close()
         line = self.lines[self.at] if self.at < len(self.lines) else ""
         self.expect(line.startswith("-> "), "http needs '-> STATUS' on the next line")
         self.at += 1
         self.expect(reply.status == int(line[3:]), f"status {reply.status}, wanted {line[3:]}")
+
+    def connect(self, host, port):
+        if self.server.mode == "dev":
+            return http.client.HTTPConnection(host, port, timeout=STEP_SECONDS)
+        authority = os.path.join(self.folder, "data", "tls", "authority.pem")
+        context = ssl.create_default_context(cafile=authority)
+        return http.client.HTTPSConnection(host, port, timeout=STEP_SECONDS, context=context)
+
+    def do_type(self, rest):
+        self.typed = rest + "\n"
+
+    def do_keep(self, rest):
+        words = self.output.replace('"', " ").split()
+        self.expect(bool(words), "nothing was printed")
+        self.kept[rest] = words[-1]
+
+    def do_set(self, rest):
+        name, _, value = rest.partition(" ")
+        self.variables.pop(name, None)
+        if value:
+            self.variables[name] = value
+
+    def do_header(self, rest):
+        name, _, value = rest.partition(": ")
+        self.headers = {**self.headers, name: value} if name else {}
+
+    def with_kept(self, line):
+        for name, value in {**self.kept, "SETUP": self.server.setup}.items():
+            line = line.replace("$" + name, value)
+        return line
 
     def do_contains(self, rest):
         self.expect(
@@ -210,7 +268,7 @@ class Walk:
         self.server.start()
 
     def step(self, line):
-        word, _, rest = line.partition(" ")
+        word, _, rest = self.with_kept(line).partition(" ")
         acts = {
             "file": self.do_file,
             "ok": self.do_ok,
@@ -221,6 +279,11 @@ class Walk:
             "!~": self.do_lacks,
             "run": self.do_run,
             "peer": self.do_peer,
+            "serve": lambda _: None,
+            "type": self.do_type,
+            "keep": self.do_keep,
+            "set": self.do_set,
+            "header": self.do_header,
             "restart": lambda _: self.again(signal.SIGTERM),
             "kill": lambda _: self.again(signal.SIGKILL),
             "stop": lambda _: self.server.end(signal.SIGTERM),
@@ -233,6 +296,8 @@ class Walk:
 
     def go(self, script):
         try:
+            first = [line for line in self.lines if line.strip() and not line.startswith("#")][:1]
+            self.server.mode = "serve" if first == ["serve"] else "dev"
             self.server.start()
             while self.at < len(self.lines):
                 number, line = self.at + 1, self.lines[self.at]

@@ -4,6 +4,7 @@ import type {
   Alarm, AuditPage, DeclaredObject, FeatureViewStatus, Head, Histograms, JsonObject, Manifest,
   Model, Monitor, Overview, PolicyStatus, Prediction, Project, Run,
 } from './types';
+import {changeHeaders, sessionRefused} from '../session';
 
 export class ApiError extends Error {
   constructor(
@@ -17,6 +18,7 @@ export class ApiError extends Error {
 }
 
 async function problemOf(response: Response): Promise<ApiError> {
+  if (response.status === 401) sessionRefused();
   const text = await response.text();
   try {
     const body = JSON.parse(text) as {
@@ -51,7 +53,7 @@ async function get<T>(path: string, query: Query, signal?: AbortSignal): Promise
 async function post<T>(path: string, query: Query, body: JsonObject): Promise<T> {
   const response = await fetch(urlOf(path, query), {
     method: 'POST',
-    headers: {'content-type': 'application/json'},
+    headers: changeHeaders(),
     body: JSON.stringify(body),
   });
   if (!response.ok) throw await problemOf(response);
@@ -66,6 +68,16 @@ export interface AuditQuery {
 }
 
 export const api = {
+  signIn: async (name: string, password: string) => {
+    await post('/api/v1/session', {}, {name, password});
+  },
+  setUp: async (secret: string, name: string, password: string) => {
+    await post('/api/v1/setup', {}, {secret, name, password});
+  },
+  signOut: async () => {
+    const response = await fetch('/api/v1/session', {method: 'DELETE', headers: changeHeaders()});
+    if (!response.ok) throw await problemOf(response);
+  },
   projects: async (signal?: AbortSignal) =>
     (await get<{projects: Project[]}>('/api/v1/projects', {}, signal)).projects,
   overview: (project: string, signal?: AbortSignal) =>

@@ -10,7 +10,7 @@ namespace falaj::api {
 namespace {
 
 constexpr std::string_view kDocument = "/index.html";
-constexpr std::string_view kPages[] = {"/", "/models", "/drift", "/audit"};
+constexpr std::string_view kPages[] = {"/", "/models", "/drift", "/audit", "/setup"};
 constexpr std::string_view kHashedFolder = "/assets/";
 
 // Nothing but this origin's files and calls; no inline script or style, no frame, no form target.

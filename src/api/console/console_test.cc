@@ -34,7 +34,7 @@ std::string_view header(const net::Response& response, std::string_view name) {
 }
 
 TEST(Console, answers_every_page_with_the_document) {
-  for (const std::string_view page : {"/", "/models", "/drift", "/audit"}) {
+  for (const std::string_view page : {"/", "/models", "/drift", "/audit", "/setup"}) {
     const net::Response response = ask(page, {});
     EXPECT_EQ(response.status, 200) << page;
     EXPECT_EQ(response.static_body, "plain page") << page;

@@ -90,6 +90,8 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   bool is_host_of_ours(std::string_view authority) const;
   bool find_route();
   bool gate_comes_first() const;
+  // Where gate and handler of this request run.
+  RunsOn runs_on() const;
   void run_gate_first();
   void expect_body();
   void store_body(ParseState state);

@@ -276,12 +276,18 @@ bool Connection::gate_comes_first() const {
          head.content_length.value_or(0) > kUngatedBodyMax;
 }
 
+RunsOn Connection::runs_on() const {
+  const auto& gate_blocks = core_.options.gate_blocks;
+  if (route_->runs_on == RunsOn::kPool || !gate_blocks) return route_->runs_on;
+  return gate_blocks(request_) ? RunsOn::kPool : RunsOn::kLoop;
+}
+
 void Connection::run_gate_first() {
   gate_passed_ = true;
   const auto refused = [this](const Error& error) {
     fail(http_status(error), error, After::kClose);
   };
-  if (route_->runs_on == RunsOn::kLoop) {
+  if (runs_on() == RunsOn::kLoop) {
     const Status passed = run_gate(core_, *route_, request_);
     return passed.ok() ? expect_body() : refused(passed.error());
   }
@@ -354,7 +360,9 @@ void Connection::stored(const Status& status) {
 
 void Connection::dispatch() {
   if (route_->body_to == BodyTo::kFile && upload_ == nullptr) return store_body(ParseState::kDone);
-  route_->runs_on == RunsOn::kLoop ? dispatch_on_loop() : dispatch_on_pool();
+  // A gate that has passed blocks no longer.
+  const RunsOn where = gate_passed_ ? route_->runs_on : runs_on();
+  where == RunsOn::kLoop ? dispatch_on_loop() : dispatch_on_pool();
 }
 
 void Connection::dispatch_on_loop() {

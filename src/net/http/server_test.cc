@@ -198,6 +198,34 @@ TEST_F(HttpServerTest, the_gate_decides_before_the_handler) {
   EXPECT_EQ(handled, 4);
 }
 
+TEST_F(HttpServerTest, a_gate_that_blocks_runs_on_the_pool) {
+  std::thread::id gate_thread;
+  std::thread::id loop_thread;
+  Route made(Method::kPost, "/loop", Permission::anyone(), Target::nothing(), "Usually quick.",
+             [](const Request& request) { return Response::text(request.principal); });
+  made.runs_on = RunsOn::kLoop;
+  router_.add(std::move(made));
+  options_.loop_threads = 1;
+  options_.gate_blocks = [&](const Request& request) {
+    loop_thread = std::this_thread::get_id();
+    return !find_header(request.headers, "Authorization").empty();
+  };
+  gate_ = [&](const Route&, Request& request) -> Status {
+    gate_thread = std::this_thread::get_id();
+    request.principal = "somebody";
+    return {};
+  };
+  start();
+  for (const std::size_t size : {std::size_t{2}, std::size_t{100'000}}) {
+    const std::string body(size, 'x');
+    EXPECT_EQ(body_of(ask(request_text("POST /loop", "", body))), "somebody");
+    EXPECT_EQ(gate_thread, loop_thread);
+    EXPECT_EQ(body_of(ask(request_text("POST /loop", "Authorization: slow\r\n", body))),
+              "somebody");
+    EXPECT_NE(gate_thread, loop_thread);
+  }
+}
+
 TEST_F(HttpServerTest, an_asynchronous_handler_answers_later_from_any_thread) {
   Event asked;
   Reply kept;

@@ -165,7 +165,7 @@ Result<std::string> normal_user_name(std::string_view name) {
   };
   if (out.empty() || out.size() > 128 || !plain(out.front()) || !std::ranges::all_of(out, fits) ||
       out.starts_with(kTokenPrefix) || out.starts_with("u_") || out.starts_with("o_") ||
-      out.starts_with("s_")) {
+      out.starts_with("s_") || out == "dev") {
     return Error{ErrorId::kInvalidName,
                  "'" + out +
                      "' is no user name: 1 to 128 of a-z 0-9 . _ @ + -, a letter or digit "

@@ -93,8 +93,8 @@ struct DirectorySnapshot {
 // one that was given here.
 inline constexpr std::string_view kProviderName = "oidc:";
 
-// 1 to 128 of [a-z0-9._@+-], first alphanumeric; upper case is lowered. FJ-1010 otherwise, and for
-// names that look like tokens.
+// 1 to 128 of [a-z0-9._@+-], first alphanumeric; upper case is lowered. FJ-1010 otherwise, for
+// "dev", and for names that look like tokens.
 Result<std::string> normal_user_name(std::string_view name);
 
 extern const storage::Migration kIdentityMigration;

@@ -23,7 +23,7 @@ std::string password_credential(const std::string& name, const std::string& pass
 std::string jwt_credential(const std::string& token) { return "jwt:" + token; }
 
 PrincipalPtr developer() {
-  Principal principal{PrincipalKind::kUser, "user:dev", "dev"};
+  Principal principal{PrincipalKind::kUser, std::string(kDeveloperId), "dev"};
   principal.credential = "local";
   return std::make_shared<const Principal>(std::move(principal));
 }
@@ -399,12 +399,12 @@ Result<User> Identity::find(const std::string& name_or_id) const {
 }
 
 std::optional<std::string> Identity::resolve(const std::string& subject) const {
+  if (subject == kDeveloperId) return subject;
   const auto now = directory_.snapshot();
   const auto id = now->names.find(subject);
   if (id != now->names.end()) return id->second;
   const bool is_id = subject.starts_with("user:u_") || subject.starts_with("user:o_") ||
-                     subject.starts_with("service:s_") ||
-                     subject.starts_with("service:spiffe://") || subject == "user:dev";
+                     subject.starts_with("service:s_") || subject.starts_with("service:spiffe://");
   if (is_id) return subject;
   return std::nullopt;
 }

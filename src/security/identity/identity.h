@@ -58,6 +58,7 @@ struct SignedIn {
   std::string return_to = "/";
 };
 
+inline constexpr std::string_view kDeveloperId = "user:dev";
 inline constexpr std::string_view kSessionCookie = "__Host-falaj";
 
 // Thread-safe.
