@@ -75,7 +75,11 @@ class World:
         deployed = self.predict(self.entities[:1])["version"]
         version = next(v for v in self.api("models/fraud")["versions"] if v["version"] == deployed)
         self.columns = version["signature"]["features"]
-        self.model = next(self.data.rglob(version["onnx"][2:]))  # Blobs are files: ab/cdef...
+        self.onnx = version["onnx"]
+
+    @property
+    def model(self):
+        return next(self.data.rglob(self.onnx[2:]))  # Blobs are files: ab/cdef...
 
     def api(self, path: str, body=None, method=None):
         joint = "&" if "?" in path else "?"

@@ -5,6 +5,7 @@ for every request. The peer is the same program and the same data as `falaj dev`
 HTTP, one user. Same requests, same load generator (wrk, one thread, 16 keep-alive clients).
 """
 
+import base64
 import importlib.util
 import json
 import re
@@ -34,11 +35,12 @@ class Caller:
     def __init__(self, authority: Path | None = None, token: str = ""):
         self.context = ssl.create_default_context(cafile=authority) if authority else None
         self.token = token
+        self.authorization = f"Bearer {token}" if token else ""
 
     def __call__(self, url: str, body=None):
         headers = {"Content-Type": "application/json"}
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
+        if self.authorization:
+            headers["Authorization"] = self.authorization
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers)
         try:
@@ -66,16 +68,16 @@ class Contestant(predict.Contestant):
 
 
 def administrator(program, log: Path, authority: Path) -> str:
-    """Follows the setup link that a fresh `falaj serve` prints; an API token of who it made."""
+    """Follows the setup link that a fresh `falaj serve` prints; an API token of whom it made."""
     call = Caller(authority)
-    found = re.search(r"https?://\S*[?#&/]\S*secret=([\w-]+)", log.read_text(errors="replace"))
+    found = re.findall(r"/setup#(\S+)", log.read_text(errors="replace"))
     if not found:
         raise Refused("falaj serve printed no setup link")
-    call(
-        program.url + "/api/v1/setup",
-        {"secret": found.group(1), "name": "bench", "password": PASSWORD},
-    )
-    return ""
+    account = {"name": "bench", "password": PASSWORD}
+    call(program.url + "/api/v1/setup", {"secret": found[-1], **account})
+    basic = base64.b64encode(f"bench:{PASSWORD}".encode()).decode()
+    call.authorization = f"Basic {basic}"
+    return call(program.url + "/api/v1/tokens", {"label": "bench"})["token"]
 
 
 def worlds(arena):
@@ -89,7 +91,9 @@ def worlds(arena):
     flags = ("--port", 0, "--grpc-port", 0, "--set", "log.level=warn")
     bare = arena.serve(arena.falaj, "dev", "--data", world.data, *flags)
     trusted = arena.serve(arena.falaj, "serve", "--data", copy, *flags)
-    arena.pair = (world, bare, trusted, copy / "tls/authority.pem")
+    authority = copy / "tls/authority.pem"
+    token = administrator(trusted, arena.work / "programs.log", authority)
+    arena.pair = (world, bare, trusted, Caller(authority, token))
     return arena.pair
 
 
@@ -99,9 +103,9 @@ def bodies_and_path(world):
 
 
 def ours(arena):
-    world, _, trusted, authority = worlds(arena)
+    world, _, trusted, caller = worlds(arena)
     path, bodies = bodies_and_path(world)
-    return Contestant(arena, trusted, path, bodies, Caller(authority))
+    return Contestant(arena, trusted, path, bodies, caller)
 
 
 def peer(arena):

@@ -3,6 +3,7 @@
 Nothing here waits a fixed time for something to be true: `wait_until` polls a condition up to a
 deadline, and a process's end is waited for through its pidfd.
 """
+import base64
 import http.client
 import json
 import os
@@ -162,6 +163,17 @@ class Server:
         where = urllib.parse.urlsplit(self.url)
         return where.hostname, where.port
 
+    def set_up(self, name="root", password="correct horse battery"):
+        """Follows the setup link of a fresh production server; requests then carry a token."""
+        with open(self.log, errors="replace") as log:
+            secret = re.findall(r"/setup#(\S+)", log.read())[-1]
+        self.good("POST", "/api/v1/setup", {"secret": secret, "name": name, "password": password})
+        basic = base64.b64encode(f"{name}:{password}".encode()).decode()
+        self.headers = {"Authorization": f"Basic {basic}"}
+        token = self.good("POST", "/api/v1/tokens", {"label": "tests"})["token"]
+        self.headers = {"Authorization": f"Bearer {token}"}
+        return token
+
     def connect(self, certificate=None):
         """A new connection; over TLS it shows the client certificate of that PEM file."""
         if self.mode == "dev":
@@ -269,9 +281,10 @@ class ProgramTest(unittest.TestCase):
 
     def falaj(self, *words, **more):
         """Exit code and everything printed."""
-        done = subprocess.run([PROGRAM, *words], env=environment(), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=PATIENCE_SECONDS, cwd=self.folder, **more)
+        more.setdefault("env", environment())
+        done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=PATIENCE_SECONDS, cwd=self.folder,
+                              **more)
         return done.returncode, done.stdout.decode(errors="replace")
 
     def refused(self, server, code, exit_code=1):

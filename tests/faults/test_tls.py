@@ -1,5 +1,7 @@
 """`falaj serve` from outside: what it speaks, to whom, and what a fresh install gives away."""
+import base64
 import http.client
+import json
 import os
 import re
 import shutil
@@ -10,7 +12,7 @@ import subprocess
 import threading
 import unittest
 
-from program import PATIENCE_SECONDS, ProgramTest
+from program import PATIENCE_SECONDS, ProgramTest, environment
 
 OPENSSL = shutil.which("openssl")
 
@@ -22,6 +24,10 @@ def openssl(*words, cwd, text=""):
 
 
 class TlsTest(ProgramTest):
+    def falaj(self, *words, token="", **more):
+        own = {"XDG_CONFIG_HOME": self.folder, **({"FALAJ_TOKEN": token} if token else {})}
+        return super().falaj(*words, env={**environment(), **own}, **more)
+
     def production(self, *flags, **more):
         return self.server(*flags, mode="serve", **more)
 
@@ -166,6 +172,88 @@ class Certificates(TlsTest):
         self.assertIn("server.tls_cert", text)
 
 
+class Processes(TlsTest):
+    """Two programs of one deployment: the second proves itself by certificate only."""
+
+    def ask(self, server, method, path, certificate, body=None):
+        connection = server.connect(certificate)
+        try:
+            connection.request(method, path, body and json.dumps(body))
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read() or b"null")
+        finally:
+            connection.close()
+
+    def issue(self, server, token, name):
+        """By the command line, as an administrator would; the PEM file with key and chain."""
+        path = os.path.join(self.folder, name + ".pem")
+        code, text = self.falaj("certificates", "issue", name, "--out", path, "--server",
+                                server.url, "--ca", server.authority, token=token)
+        self.assertEqual(code, 0, text)
+        self.assertIn(f"spiffe://falaj.local/service/{name}", text)
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        return path
+
+    def test_a_process_is_known_by_its_certificate_and_gets_what_it_was_granted(self):
+        server = self.production().start()
+        pem = self.issue(server, server.set_up(), "scraper")
+        who = "service:spiffe://falaj.local/service/scraper"
+        status, account = self.ask(server, "GET", "/api/v1/whoami", pem)
+        self.assertEqual((status, account["id"]), (200, who), account)
+        self.assertEqual(self.ask(server, "GET", "/api/v1/audit", pem)[0], 403)
+        server.apply({"apiVersion": "falaj.dev/v1", "kind": "Grant",
+                      "metadata": {"name": "scraper"},
+                      "spec": {"to": [who], "role": "auditor", "on": "platform"}})
+        status, audit = self.ask(server, "GET", "/api/v1/audit", pem)
+        self.assertEqual(status, 200, audit)
+        issued = [e for e in audit["entries"] if e["action"] == "certificate.issue"]
+        self.assertEqual(len(issued), 1)
+        self.assertEqual(issued[0]["object"], "Certificate/spiffe://falaj.local/service/scraper")
+
+    def test_only_an_administrator_has_certificates_issued(self):
+        server = self.production().start()
+        token = server.set_up()
+        pem = self.issue(server, token, "worker")
+        request = {"service": "admin", "request": "x"}
+        self.assertEqual(self.ask(server, "POST", "/api/v1/certificates", pem, request)[0], 403)
+        server.headers = {}
+        self.assertEqual(server.request("POST", "/api/v1/certificates", request).status, 401)
+        # Renewal goes by the certificate itself: a token has none to renew.
+        server.headers = {"Authorization": f"Bearer {token}"}
+        self.assertEqual(
+            server.request("POST", "/api/v1/certificates:renew", {"request": "x"}).code, "FJ-7018")
+
+    def test_a_certificate_renews_itself_under_its_own_name_only(self):
+        server = self.production().start()
+        pem = self.issue(server, server.set_up(), "worker")
+        code, text = self.falaj("certificates", "renew", pem, "--server", server.url, "--ca",
+                                server.authority)
+        self.assertEqual(code, 0, text)
+        self.assertIn("not yet due", text)
+        openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-keyout", "fresh.key", "-out", "fresh.csr", "-subj", "/CN=admin", "-addext",
+                "subjectAltName=URI:spiffe://falaj.local/service/admin", cwd=self.folder)
+        with open(os.path.join(self.folder, "fresh.csr")) as file:
+            asked = file.read()
+        status, made = self.ask(server, "POST", "/api/v1/certificates:renew", pem,
+                                {"request": asked})
+        self.assertEqual(status, 200, made)
+        # What the request says about names counts for nothing.
+        self.assertEqual(made["id"], "spiffe://falaj.local/service/worker")
+        self.assertNotIn("admin", made["id"])
+        fresh = os.path.join(self.folder, "fresh.pem")
+        with open(os.path.join(self.folder, "fresh.key")) as key, open(fresh, "w") as out:
+            out.write(key.read() + made["chain"])
+        self.assertEqual(self.ask(server, "GET", "/api/v1/whoami", fresh)[0], 200)
+
+    def test_another_deployments_process_is_a_stranger(self):
+        ours, theirs = self.production().start(), self.production().start()
+        pem = self.issue(theirs, theirs.set_up(), "worker")
+        self.assertEqual(self.ask(theirs, "GET", "/api/v1/whoami", pem)[0], 200)
+        with self.assertRaises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+            self.ask(ours, "GET", "/livez", pem)
+
+
 class FirstMinute(TlsTest):
     """A fresh install is safe: no default secret, loopback only, TLS and an identity, sealed."""
 
@@ -194,9 +282,32 @@ class FirstMinute(TlsTest):
             self.assertEqual(set(self.listening(server.pid)), {"0100007F"}, mode)
 
     def test_it_refuses_other_addresses_before_there_is_an_administrator(self):
+        passphrase = os.path.join(self.folder, "passphrase")
+        with open(passphrase, "w") as out:
+            out.write("a phrase that only this test knows")
+        os.chmod(passphrase, 0o600)
         for host in ("0.0.0.0", "::", "192.0.2.1"):
             with self.subTest(host):
-                self.refused(self.production("--set", f"server.host={host}"), "FJ-7003")
+                flags = ("--set", f"server.host={host}")
+                self.refused(self.production(*flags), "FJ-7040")  # A key beside the data.
+                flags += ("--set", f"keys.passphrase_file={passphrase}")
+                self.refused(self.production(*flags), "FJ-7003")
+
+    def test_nobody_gets_in_without_an_identity(self):
+        server = self.production().start()
+        for path in ("/api/v1/objects", "/api/v1/audit", "/api/v1/jobs", "/metrics",
+                     "/v2/repository/index"):
+            reply = server.request("GET", path)
+            self.assertIn(reply.status, (401, 403, 404, 405), (path, reply.text))
+        for name, password in (("admin", "admin"), ("admin", "password"), ("admin", ""), ("", ""),
+                               ("falaj", "falaj"), ("root", "root"), ("user:dev", "")):
+            basic = base64.b64encode(f"{name}:{password}".encode()).decode()
+            server.headers = {"Authorization": f"Basic {basic}"}
+            reply = server.request("GET", "/api/v1/objects")
+            self.assertIn(reply.status, (401, 403, 422, 429), (name, password, reply.text))
+            self.assertIn(reply.code, ("FJ-7010", "FJ-7011", "FJ-7016"), (name, password))
+        server.headers = {}
+        self.assertEqual(server.request("GET", "/livez").status, 200)
 
     def test_what_it_leaves_on_disk_is_for_its_owner_and_holds_no_key(self):
         server = self.production().start()
