@@ -13,8 +13,8 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
       serving::with_own_trees(std::move(onnx_runtime), options.serving_threads, metrics);
   parts.sink = std::make_unique<serving::PredictionSink>(options.prediction_capacity);
   parts.deployments = std::make_unique<serving::Deployments>(
-      *storage.sql, *storage.blobs, *training.models, *features.online, *parts.runtime, *parts.sink,
-      *storage.audit, metrics, clock);
+      *storage.sql, *training.models, *features.online, *parts.runtime, *parts.sink, *storage.audit,
+      metrics, clock);
   parts.monitors = std::make_unique<monitoring::Monitors>(
       *storage.sql, *storage.blobs, *training.models, *features.training_sets, *parts.sink,
       *storage.audit, metrics, clock);

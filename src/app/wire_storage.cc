@@ -25,9 +25,13 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       jobs::kJobsMigration,
       monitoring::kMonitoringMigration,
       loop::kLoopMigration,
+      security::kSigningMigration,
   }));
   parts.audit = std::make_unique<security::Audit>(*parts.sql, clock);
   parts.key_admin = std::make_unique<security::keys::KeyAdmin>(*parts.keys.tree, *parts.audit);
+  const crypto::SecretBytes signing = FALAJ_TRY(parts.keys.tree->store_key("model-signing"));
+  parts.model_trust =
+      FALAJ_TRY(security::ModelTrust::open(*parts.sql, signing, options.model_signers));
   return parts;
 }
 

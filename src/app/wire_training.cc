@@ -11,9 +11,9 @@ Result<Training> wire_training(const Options& options, Storage& storage, Feature
                                telemetry::Metrics& metrics, const Clock& clock) {
   Training parts;
   parts.runs = std::make_unique<tracking::Runs>(*storage.sql, *storage.audit, clock);
-  parts.models =
-      std::make_unique<registry::Models>(*storage.sql, *storage.blobs, *storage.audit, clock);
   parts.retrain_due = std::make_unique<registry::RetrainDue>(*storage.sql, *storage.audit, clock);
+  parts.models = std::make_unique<registry::Models>(*storage.sql, *storage.blobs, *storage.audit,
+                                                    *storage.model_trust, clock);
   jobs::QueueOptions queue;
   queue.work_folder = options.data_folder + "/jobs";
   queue.concurrency = options.job_concurrency;

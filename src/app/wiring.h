@@ -29,6 +29,7 @@
 #include "security/identity/identity.h"
 #include "security/keys/key_admin.h"
 #include "security/keys/key_tree.h"
+#include "security/signing/model_trust.h"
 #include "serving/deployments.h"
 #include "storage/open.h"
 #include "telemetry/metrics.h"
@@ -85,6 +86,7 @@ struct Options {
   Duration job_time_max = Duration::hours(1);
   std::int64_t job_processes_max = 64;
   training::SandboxPolicy job_sandbox = training::SandboxPolicy::kRequired;
+  std::string model_signers;  // PEM: whose signatures count on models from elsewhere.
   unsigned serving_threads = 1;
   std::size_t prediction_capacity = 65'536;
   Duration tick_interval = Duration::seconds(1);
@@ -110,6 +112,7 @@ struct Storage {
   std::unique_ptr<storage::BlobStore> blobs;
   std::unique_ptr<security::Audit> audit;
   std::unique_ptr<security::keys::KeyAdmin> key_admin;
+  std::unique_ptr<security::ModelTrust> model_trust;
 };
 // Locks the folder, opens the stores, applies every module's migrations.
 Result<Storage> wire_storage(const Options& options, const Clock& clock);

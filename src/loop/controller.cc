@@ -385,7 +385,7 @@ Status Controller::Impl::ensure_run(const Bound& bound, State& state) {
 
 Result<std::unique_ptr<serving::Session>> Controller::Impl::load(
     const registry::ModelVersion& version) {
-  const std::string bytes = FALAJ_TRY(blobs.get(registry::owner_of(version), version.onnx));
+  const std::string bytes = FALAJ_TRY(models.load_onnx(version));
   return runtime.load_bytes(bytes);
 }
 

@@ -38,13 +38,13 @@ struct Life {
   Life(ServingWorld& world, const std::string& folder)
       : sql(*world.sql),
         audit(sql, world.clock),
-        models(sql, *world.blobs, audit, world.clock),
+        models(sql, *world.blobs, audit, world.trust.get(), world.clock),
         sets(sql, *world.blobs, audit, world.clock),
         runs(sql, audit, world.clock),
         queue(jobs::Queue::open({folder, 1, 100}, sql, audit, metrics, world.clock).value()),
         trainer({"falaj", "test", {}}, sql, *world.blobs, sets, runs, models, *queue),
-        deployments(sql, *world.blobs, models, *world.online, *world.runtime, world.sink, audit,
-                    metrics, world.clock),
+        deployments(sql, models, *world.online, *world.runtime, world.sink, audit, metrics,
+                    world.clock),
         monitors(sql, *world.blobs, models, sets, world.sink, audit, metrics, world.clock),
         controller(sql, *world.blobs, sets, trainer, runs, models, deployments, *world.runtime,
                    monitors, audit, world.clock) {

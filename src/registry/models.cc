@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/decode.h"
+#include "base/hash.h"
 #include "base/json.h"
 
 namespace falaj::registry {
@@ -15,7 +16,8 @@ using storage::SqlTransaction;
 
 #define FALAJ_VERSION_COLUMNS                                                              \
   "project, model, version, onnx, native, signature, training_set, feature_service, run, " \
-  "code_version, zone, metrics, proof, created_at, onnx_sha256, native_sha256"
+  "code_version, zone, metrics, proof, created_at, onnx_sha256, "                          \
+  "native_sha256, signer, bundle"
 constexpr std::string_view kSelectOne =
     "SELECT " FALAJ_VERSION_COLUMNS
     " FROM model_versions WHERE project = ? AND model = ? AND version = ?";
@@ -123,6 +125,8 @@ Result<ModelVersion> version_from_row(const SqlRow& row) {
   version.created_at = Timestamp{row.integer(13)};
   version.onnx_sha256 = row.text(14);
   version.native_sha256 = row.text(15);
+  version.signer = row.text(16);
+  version.bundle = row.text(17);
   return version;
 }
 
@@ -130,10 +134,11 @@ Status insert_version(SqlTransaction& tx, const ModelVersion& v) {
   FALAJ_TRY(tx.execute(
       "INSERT INTO model_versions (project, model, version, onnx, native, signature, training_set,"
       " feature_service, run, code_version, zone, metrics, proof, created_at, onnx_sha256,"
-      " native_sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      " native_sha256, signer, bundle)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {v.project, v.model, v.version, v.onnx.str(), v.native.str(), to_json(to_value(v.signature)),
        v.training_set, v.feature_service, v.run.str(), v.code_version, v.zone, to_json(v.metrics),
-       to_json(v.proof), v.created_at.nanos, v.onnx_sha256, v.native_sha256}));
+       to_json(v.proof), v.created_at.nanos, v.onnx_sha256, v.native_sha256, v.signer, v.bundle}));
   return {};
 }
 
@@ -163,12 +168,33 @@ Result<std::optional<ModelVersion>> already_registered(SqlTransaction& tx, const
   return std::optional(FALAJ_TRY(version_from_row(full.front())));
 }
 
+// The purpose that the project declares now; "" when it declares none.
+Result<std::string> purpose_of(SqlTransaction& tx, const std::string& project) {
+  const auto object = FALAJ_TRY(storage::find_object(tx, "Project", "", project));
+  return object ? object->spec.text("purpose") : std::string();
+}
+
+// `onnx_sha256`: of the bytes at hand.
+security::ModelStatement statement_of(const ModelVersion& version, std::string onnx_sha256,
+                                      std::string purpose) {
+  security::ModelStatement statement;
+  statement.model = version.project + "." + version.model;
+  statement.files.push_back({"model.onnx", std::move(onnx_sha256)});
+  if (!version.native.empty()) statement.files.push_back({"model.txt", version.native_sha256});
+  statement.project = version.project;
+  statement.zone = version.zone;
+  statement.purpose = std::move(purpose);
+  return statement;
+}
+
 Value registration_detail(const ModelVersion& version) {
   Value detail;
   detail["onnx"] = version.onnx_sha256;
   detail["native"] = version.native_sha256;
   detail["training_set"] = version.training_set;
   detail["run"] = version.run.str();
+  if (!version.signer.empty()) detail["signer"] = version.signer;
+  detail["bundle_sha256"] = sha256_hex(version.bundle);
   detail["code_version"] = version.code_version;
   detail["metrics"] = version.metrics;
   detail["proof"] = version.proof;
@@ -191,7 +217,7 @@ const storage::Migration kRegistryMigration{
     " signature TEXT NOT NULL, training_set TEXT NOT NULL, feature_service TEXT NOT NULL,"
     " run TEXT NOT NULL, code_version TEXT NOT NULL, zone TEXT NOT NULL, metrics TEXT NOT NULL,"
     " proof TEXT NOT NULL, created_at INTEGER NOT NULL, onnx_sha256 TEXT NOT NULL,"
-    " native_sha256 TEXT NOT NULL,"
+    " native_sha256 TEXT NOT NULL, signer TEXT NOT NULL, bundle TEXT NOT NULL,"
     " PRIMARY KEY (project, model, version)) WITHOUT ROWID;"
     "CREATE TABLE model_aliases (project TEXT NOT NULL, model TEXT NOT NULL, alias TEXT NOT NULL,"
     " version INTEGER NOT NULL, updated_at INTEGER NOT NULL,"
@@ -250,8 +276,8 @@ std::vector<storage::KindInfo> kinds() {
 }
 
 Models::Models(storage::SqlStore& sql, storage::BlobStore& blobs, security::Audit& audit,
-               const Clock& clock)
-    : sql_(sql), blobs_(blobs), audit_(audit), clock_(clock) {}
+               const security::ModelTrust& trust, const Clock& clock)
+    : sql_(sql), blobs_(blobs), audit_(audit), trust_(trust), clock_(clock) {}
 
 Result<ModelVersion> Models::add_version(const security::RequestContext& context,
                                          ModelVersion version) {
@@ -275,6 +301,9 @@ Result<ModelVersion> Models::add_version(const security::RequestContext& context
         tx.query("SELECT max(version) FROM model_versions WHERE project = ? AND model = ?",
                  {version.project, version.model}));
     version.version = newest.empty() ? 1 : newest.front().integer(0) + 1;
+    std::string purpose = FALAJ_TRY(purpose_of(tx, version.project));
+    version.bundle =
+        FALAJ_TRY(trust_.sign(statement_of(version, version.onnx_sha256, std::move(purpose))));
     FALAJ_TRY(insert_version(tx, version));
     FALAJ_TRY(declare_model(tx, version));
     FALAJ_TRY(audit_.append(
@@ -284,6 +313,32 @@ Result<ModelVersion> Models::add_version(const security::RequestContext& context
     return {};
   }));
   return version;
+}
+
+Result<std::string> Models::load_onnx(const ModelVersion& version) const {
+  const std::string name = object_name(version.project, version.model, version.version);
+  Result<std::string> bytes = blobs_.get(owner_of(version), version.onnx);
+  if (!bytes.ok()) return Error(ErrorId::kModelCorrupt, name + ": " + bytes.error().message);
+  std::string purpose;
+  FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
+    purpose = FALAJ_TRY(purpose_of(tx, version.project));
+    return {};
+  }));
+  const Status admitted =
+      trust_.admit(statement_of(version, sha256_hex(*bytes), std::move(purpose)), version.bundle);
+  if (admitted.ok()) return bytes;
+  {
+    const MutexLock lock(mutex_);
+    if (!refused_.insert(name).second) return admitted.error().within(name);
+  }
+  Value detail;
+  detail["reason"] = admitted.error().message;
+  const auto recorded =
+      audit_.record(security::system_context("service:registry", ProjectName(version.project),
+                                             Zone(version.zone)),
+                    {"model.refused", name, std::move(detail)});
+  if (!recorded.ok()) return recorded.error();
+  return admitted.error().within(name);
 }
 
 Result<ModelVersion> Models::get(const ProjectName& project, const std::string& model,

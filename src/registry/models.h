@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "base/value.h"
 #include "security/audit.h"
 #include "security/context.h"
+#include "security/signing/model_trust.h"
 #include "storage/blob.h"
 #include "storage/objects.h"
 #include "storage/sql.h"
@@ -47,8 +50,10 @@ struct ModelVersion {
   RunId run;
   std::string code_version;  // falaj's version and build hash.
   std::string zone;
-  Value metrics;  // {"auc": …} on the valid split.
-  Value proof;    // ONNX equality: {"rows", "mismatches", "max_abs_diff"}.
+  Value metrics;       // {"auc": …} on the valid split.
+  Value proof;         // ONNX equality: {"rows", "mismatches", "max_abs_diff"}.
+  std::string signer;  // Who signed it elsewhere, for an imported model; "" otherwise.
+  std::string bundle;  // This server's signature over its files; see load_onnx().
   Timestamp created_at{};
 };
 Value to_value(const ModelVersion& version);
@@ -73,10 +78,11 @@ struct AliasGuard {
 class Models {
  public:
   Models(storage::SqlStore& sql, storage::BlobStore& blobs, security::Audit& audit,
-         const Clock& clock);
+         const security::ModelTrust& trust, const Clock& clock);
 
-  // Gives it the next number. The blobs must be in the store (FJ-5002 otherwise). Registering the
-  // same run and file again returns the version it already has: safe to repeat after a crash.
+  // Signs it and gives it the next number. The blobs must be in the store (FJ-5002 otherwise).
+  // Registering the same run and file again returns the version it already has: safe to repeat
+  // after a crash.
   Result<ModelVersion> add_version(const security::RequestContext& context, ModelVersion version);
   // FJ-5001 naming the model, with what exists.
   Result<ModelVersion> get(const ProjectName& project, const std::string& model,
@@ -84,6 +90,11 @@ class Models {
   Result<std::vector<ModelVersion>> versions(const ProjectName& project,
                                              const std::string& model) const;
   Result<std::vector<std::string>> models(const ProjectName& project) const;
+
+  // The bytes to open, after digest, signature, zone and purpose were found right: the one way to a
+  // model's file. FJ-5002 when it cannot be read, FJ-7061 when something differs; the refusal of a
+  // version is audited once while the program runs.
+  Result<std::string> load_onnx(const ModelVersion& version) const;
 
   // Moves an alias; `evidence` goes to the audit with the version it pointed at before. FJ-0005,
   // and nothing moves, when it points elsewhere than `guard` expects. Where it is already, it
@@ -100,7 +111,11 @@ class Models {
   storage::SqlStore& sql_;
   storage::BlobStore& blobs_;
   security::Audit& audit_;
+  const security::ModelTrust& trust_;
   const Clock& clock_;
+  mutable Mutex mutex_;
+  // "project/model/version" whose refusal stands in the audit log already.
+  mutable std::set<std::string> refused_ FALAJ_GUARDED_BY(mutex_);
 };
 
 }  // namespace falaj::registry

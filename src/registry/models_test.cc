@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "security/testing/model_trust.h"
 #include "storage/open.h"
 #include "storage/testing/temp_folder.h"
 
@@ -37,7 +38,8 @@ class ModelsTest : public ::testing::Test {
   std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
   std::unique_ptr<storage::BlobStore> blobs_ = storage::make_fake_blobs();
   security::Audit audit_{*sql_, clock_};
-  Models models_{*sql_, *blobs_, audit_, clock_};
+  security::TestModelTrust trust_;
+  Models models_{*sql_, *blobs_, audit_, trust_.get(), clock_};
   const ProjectName project_{"payments"};
   const security::RequestContext context_ =
       security::system_context("user:dev", project_, Zone("ae"));
@@ -126,6 +128,45 @@ TEST_F(ModelsTest, an_alias_moves_only_from_where_it_is_expected) {
   EXPECT_EQ(*models_.alias(project_, "fraud", "champion"), 2);
   EXPECT_TRUE(move(1, 2).ok()) << "it is there already";
   EXPECT_EQ(audit_.head()->sequence, head);
+}
+
+TEST_F(ModelsTest, a_file_is_loaded_only_when_everything_agrees_with_its_signature) {
+  const ModelVersion version = models_.add_version(context_, candidate("r1", "graph")).value();
+  EXPECT_EQ(models_.load_onnx(version).value(), "graph");
+
+  ModelVersion other = models_.add_version(context_, candidate("r2", "other graph")).value();
+  ModelVersion swapped = version;
+  swapped.onnx = other.onnx;
+  EXPECT_EQ(models_.load_onnx(swapped).error().id, ErrorId::kModelSignatureInvalid);
+  swapped.bundle = "";
+  EXPECT_EQ(models_.load_onnx(swapped).error().id, ErrorId::kModelSignatureInvalid);
+  other.bundle = version.bundle;
+  EXPECT_EQ(models_.load_onnx(other).error().id, ErrorId::kModelSignatureInvalid);
+
+  security::AuditQuery query;
+  query.action = "model.refused";
+  const auto refusals = audit_.list(query).value();
+  EXPECT_EQ(refusals.size(), 2U) << "one for each version, however often it is asked for";
+}
+
+TEST_F(ModelsTest, a_model_serves_only_the_purpose_it_was_registered_for) {
+  const auto declare = [&](const char* purpose) {
+    storage::Object project;
+    project.kind = "Project";
+    project.name = project_.str();
+    project.spec["purpose"] = purpose;
+    return sql_->write([&](storage::SqlTransaction& tx) -> Status {
+      FALAJ_TRY(storage::put_object(tx, project, clock_.now()));
+      return {};
+    });
+  };
+  ASSERT_TRUE(declare("fraud-prevention").ok());
+  const ModelVersion version = models_.add_version(context_, candidate("r1")).value();
+  EXPECT_TRUE(models_.load_onnx(version).ok());
+  ASSERT_TRUE(declare("marketing").ok());
+  const auto refused = models_.load_onnx(version);
+  EXPECT_EQ(refused.error().id, ErrorId::kModelSignatureInvalid);
+  EXPECT_NE(refused.error().message.find("purpose"), std::string::npos);
 }
 
 TEST_F(ModelsTest, a_signature_is_read_strictly) {

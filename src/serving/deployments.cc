@@ -157,7 +157,6 @@ LoggedRows logged_rows(std::span<const Tensor> inputs, const std::vector<Tensor>
 
 struct Deployments::Impl {
   storage::SqlStore& sql;
-  storage::BlobStore& blobs;
   registry::Models& models;
   features::Online& online;
   Runtime& runtime;
@@ -190,11 +189,10 @@ struct Deployments::Impl {
       const std::string& request_id) const;
 };
 
-Deployments::Deployments(storage::SqlStore& sql, storage::BlobStore& blobs,
-                         registry::Models& models, features::Online& online, Runtime& runtime,
-                         PredictionSink& sink, security::Audit& audit, telemetry::Metrics& metrics,
-                         const Clock& clock)
-    : impl_(new Impl{sql, blobs, models, online, runtime, sink, audit, metrics, clock, {}, {}}) {
+Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, features::Online& online,
+                         Runtime& runtime, PredictionSink& sink, security::Audit& audit,
+                         telemetry::Metrics& metrics, const Clock& clock)
+    : impl_(new Impl{sql, models, online, runtime, sink, audit, metrics, clock, {}, {}}) {
   for (const MetricInfo& info : {kRequests, kErrors, kRows, kSeconds}) metrics.declare(info);
   impl_->publish({});
 }
@@ -339,10 +337,8 @@ Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
     const registry::ModelVersion& version) {
   const std::string what =
       "model '" + version.model + "' version " + std::to_string(version.version);
-  const Result<std::string> bytes = blobs.get(registry::owner_of(version), version.onnx);
-  if (!bytes.ok()) {
-    return Error(ErrorId::kModelCorrupt, what + ": " + bytes.error().message);
-  }
+  const Result<std::string> bytes = models.load_onnx(version);
+  if (!bytes.ok()) return bytes.error();
   Result<std::unique_ptr<Session>> session = runtime.load_bytes(*bytes);
   if (!session.ok()) return session.error().within(what);
   return std::shared_ptr<Session>(std::move(session).value());

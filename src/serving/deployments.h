@@ -76,9 +76,9 @@ struct EntityPrediction {
 
 class Deployments {
  public:
-  Deployments(storage::SqlStore& sql, storage::BlobStore& blobs, registry::Models& models,
-              features::Online& online, Runtime& runtime, PredictionSink& sink,
-              security::Audit& audit, telemetry::Metrics& metrics, const Clock& clock);
+  Deployments(storage::SqlStore& sql, registry::Models& models, features::Online& online,
+              Runtime& runtime, PredictionSink& sink, security::Audit& audit,
+              telemetry::Metrics& metrics, const Clock& clock);
   ~Deployments();
 
   // Brings the live state to the desired one. Call on the background thread or after a change.

@@ -158,8 +158,8 @@ TEST_F(DeploymentsTest, keeps_the_old_version_when_the_new_one_cannot_be_loaded)
 
 TEST_F(DeploymentsTest, refuses_a_model_file_that_does_not_match_its_hash) {
   const auto files = storage::open_files(world_.folder.path() + "/files").value();
-  registry::Models models(*world_.sql, *files, world_.audit, world_.clock);
-  Deployments deployments(*world_.sql, *files, models, *world_.online, *world_.runtime, world_.sink,
+  registry::Models models(*world_.sql, *files, world_.audit, world_.trust.get(), world_.clock);
+  Deployments deployments(*world_.sql, models, *world_.online, *world_.runtime, world_.sink,
                           world_.audit, world_.metrics, world_.clock);
   registry::ModelVersion version;
   version.model = "fraud";

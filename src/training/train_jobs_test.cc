@@ -8,6 +8,7 @@
 #include <random>
 
 #include "features/testing/feature_world.h"
+#include "security/testing/model_trust.h"
 #include "training/testing/samples.h"
 
 namespace falaj::training {
@@ -150,7 +151,8 @@ class TrainJobsTest : public ::testing::Test {
   features::FeatureWorld world_;
   storage::TempFolder folder_;
   tracking::Runs runs_{*world_.sql, world_.audit, world_.clock};
-  registry::Models models_{*world_.sql, *world_.blobs, world_.audit, world_.clock};
+  security::TestModelTrust trust_;
+  registry::Models models_{*world_.sql, *world_.blobs, world_.audit, trust_.get(), world_.clock};
   features::Manifest manifest_;
   std::unique_ptr<TrainJobs> trainer_;
   std::unique_ptr<jobs::Queue> queue_;

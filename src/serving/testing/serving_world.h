@@ -8,6 +8,7 @@
 
 #include "features/testing/feature_world.h"
 #include "registry/models.h"
+#include "security/testing/model_trust.h"
 #include "serving/deployments.h"
 #include "serving/testing/tiny_onnx.h"
 
@@ -27,14 +28,14 @@ class ServingWorld : public features::FeatureWorld {
     all.insert(all.end(), more.begin(), more.end());
     const Status migrated = sql->migrate(all);
     EXPECT_TRUE(migrated.ok()) << migrated.error().message;
-    models = std::make_unique<registry::Models>(*sql, *blobs, audit, clock);
+    models = std::make_unique<registry::Models>(*sql, *blobs, audit, trust.get(), clock);
     runtime = open_onnx_runtime({FALAJ_TEST_LIBS "libonnxruntime.so.1", 1}).value();
     make_deployments();
   }
 
   void make_deployments() {
-    deployments = std::make_unique<Deployments>(*sql, *blobs, *models, *online, *runtime, sink,
-                                                audit, metrics, clock);
+    deployments = std::make_unique<Deployments>(*sql, *models, *online, *runtime, sink, audit,
+                                                metrics, clock);
   }
 
   // customer_id → amount, age; served as the feature service "svc".
@@ -83,6 +84,7 @@ class ServingWorld : public features::FeatureWorld {
   }
 
   PredictionSink sink{100'000};
+  security::TestModelTrust trust;
   std::unique_ptr<registry::Models> models;
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<Deployments> deployments;
