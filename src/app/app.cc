@@ -2,6 +2,7 @@
 
 #include "app/doctor.h"
 #include "app/engine.h"
+#include "app/inspect.h"
 #include "app/reference.h"
 #include "app/serve.h"
 #include "cli/cli.h"
@@ -13,6 +14,7 @@ int run(int argc, char** argv) {
   hooks.serve = serve;
   hooks.start_local = start_local;
   hooks.train_engine = run_train_engine;
+  hooks.inspect_engine = run_inspect_engine;
   hooks.doctor = doctor;
   hooks.doctor_libraries = doctor_libraries;
   hooks.verify_offline = verify_offline;

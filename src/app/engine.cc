@@ -1,33 +1,15 @@
 #include "app/engine.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 
 #include "app/libraries.h"
+#include "app/report.h"
 #include "app/stores.h"
-#include "base/json.h"
 #include "exec/dumps.h"
 #include "serving/runtime.h"
 #include "training/engine_process.h"
 
 namespace falaj::app {
-namespace {
-
-constexpr int kReportDescriptor = 3;
-
-void report(const Value& value) {
-  const std::string line = to_json(value) + "\n";
-  std::size_t sent = 0;
-  while (sent < line.size()) {
-    const ssize_t n = write(kReportDescriptor, line.data() + sent, line.size() - sent);
-    if (n <= 0) return;  // The server has gone; it kills this process next.
-    sent += static_cast<std::size_t>(n);
-  }
-}
-
-}  // namespace
-
 int run_train_engine() {
   exec::forbid_memory_dumps();
   const auto runtime = serving::lazy_onnx_runtime(
@@ -43,12 +25,12 @@ int run_train_engine() {
     FALAJ_TRY(session->score(matrix, columns, scores));
     return scores;
   };
-  const Status status = training::run_engine_process(open_grant, runner, report);
+  const Status status = training::run_engine_process(open_grant, runner, report_to_server);
   if (status.ok()) return 0;
   Value failure;
   failure["error"] = status.error().message;
   failure["code"] = to_string(status.error().id);
-  report(failure);
+  report_to_server(failure);
   std::fprintf(stderr, "falaj engine: %s\n", status.error().message.c_str());
   return 1;
 }

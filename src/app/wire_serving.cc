@@ -1,3 +1,4 @@
+#include "app/inspect.h"
 #include "app/libraries.h"
 #include "app/wiring.h"
 #include "serving/trees/trees_runtime.h"
@@ -15,6 +16,9 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
   parts.deployments = std::make_unique<serving::Deployments>(
       *storage.sql, *training.models, *features.online, *parts.runtime, *parts.sink, *storage.audit,
       metrics, clock);
+  parts.model_import =
+      std::make_unique<serving::ModelImport>(*training.models, *storage.blobs, *storage.model_trust,
+                                             inspect_model, version_text() + "+" + build_text());
   parts.monitors = std::make_unique<monitoring::Monitors>(
       *storage.sql, *storage.blobs, *training.models, *features.training_sets, *parts.sink,
       *storage.audit, metrics, clock);

@@ -31,6 +31,7 @@
 #include "security/keys/key_tree.h"
 #include "security/signing/model_trust.h"
 #include "serving/deployments.h"
+#include "serving/model_import.h"
 #include "storage/open.h"
 #include "telemetry/metrics.h"
 #include "tracking/runs.h"
@@ -182,6 +183,7 @@ struct Serving {
   std::unique_ptr<serving::Runtime> runtime;
   std::unique_ptr<serving::PredictionSink> sink;
   std::unique_ptr<serving::Deployments> deployments;
+  std::unique_ptr<serving::ModelImport> model_import;
   std::unique_ptr<monitoring::Monitors> monitors;
   std::unique_ptr<loop::Controller> loop;
 };

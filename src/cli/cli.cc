@@ -280,6 +280,7 @@ void Tree::add_servers() {
                             [serve] { return serve(ServerMode::kProduction); }));
   CLI::App* engine = root_.add_subcommand("engine", "")->group("");  // Started by the server only.
   local(*engine, "train", "", [this] { return hooks_.train_engine(); });
+  local(*engine, "inspect", "", [this] { return hooks_.inspect_engine(); });
 }
 
 void Tree::add_demo() {

@@ -33,7 +33,8 @@ struct Hooks {
   // Serves until SIGTERM or SIGINT; prints the ready line.
   std::function<int(ServerMode mode, const config::Settings& settings)> serve;
   std::function<Result<std::unique_ptr<LocalServer>>(const std::string& data_folder)> start_local;
-  std::function<int()> train_engine;
+  std::function<int()> train_engine;  // `falaj engine …`: started by the server only.
+  std::function<int()> inspect_engine;
   std::function<std::vector<DoctorCheck>(const config::Settings& settings)> doctor;
   std::function<std::vector<DoctorCheck>()> doctor_libraries;
   // Verifies the audit of a data folder without a server: {"head": …}.

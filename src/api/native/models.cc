@@ -1,11 +1,16 @@
 // Registered models, their versions and aliases.
+#include <charconv>
+
 #include "api/native/exchange.h"
 #include "api/native/services.h"
 #include "base/decode.h"
 #include "base/log.h"
+#include "crypto/base64.h"
 
 namespace falaj::api {
 namespace {
+
+constexpr std::string_view kSignatureHeader = "X-Falaj-Signature";
 
 Result<Value> model_value(Services& services, const ProjectName& project,
                           const std::string& model) {
@@ -90,6 +95,26 @@ Result<Value> set_alias(Services& services, const net::Request& request) {
   return reply;
 }
 
+Result<Value> import_version(Services& services, const net::Request& request) {
+  const auto context = FALAJ_TRY(context_of(request, services.catalog));
+  const std::string_view header = net::find_header(request.headers, kSignatureHeader);
+  const std::string bundle = FALAJ_TRY(crypto::from_base64(header));
+  return to_value(FALAJ_TRY(services.model_import.add(context, request.params.find("model")->second,
+                                                      {request.body, bundle})));
+}
+
+Result<Value> version_bundle(Services& services, const net::Request& request) {
+  const std::string& text = request.params.find("version")->second;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    return Error{ErrorId::kOutOfRange, "version '" + text + "' is not a whole number"};
+  }
+  const auto version = FALAJ_TRY(
+      services.models.get(project_of(request), request.params.find("model")->second, number));
+  return parse_json(version.bundle);
+}
+
 }  // namespace
 
 std::vector<net::Route> model_routes(Services& services) {
@@ -111,6 +136,20 @@ std::vector<net::Route> model_routes(Services& services) {
                   "Points an alias at a version; deployments that follow it swap at once, and the "
                   "reply says under 'deployments' what became of each.",
                   [&](const net::Request& request) { return set_alias(services, request); }));
+  net::Route import = value_route(
+      Method::kPost, "/api/v1/models/{model}/versions:import",
+      {"models.write", net::Target::object("Model", "model")},
+      "Registers the body, an ONNX file made elsewhere, as the next version: judged by content, "
+      "opened in a sandbox first. X-Falaj-Signature carries its OpenSSF signature bundle in "
+      "base64.",
+      [&](const net::Request& request) { return import_version(services, request); }, 201);
+  import.body_bytes_max = serving::kImportBytesMax;
+  routes.push_back(std::move(import));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/models/{model}/versions/{version}/signature",
+                  {"models.read", net::Target::object("Model", "model")},
+                  "The version's OpenSSF signature bundle, made by this server.",
+                  [&](const net::Request& request) { return version_bundle(services, request); }));
   return routes;
 }
 

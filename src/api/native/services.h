@@ -18,6 +18,7 @@
 #include "security/audit.h"
 #include "security/keys/key_admin.h"
 #include "serving/deployments.h"
+#include "serving/model_import.h"
 #include "tracking/runs.h"
 #include "training/train_jobs.h"
 
@@ -34,6 +35,7 @@ struct Services {
   jobs::Queue& jobs;
   training::TrainJobs& trainer;
   registry::Models& models;
+  serving::ModelImport& model_import;
   serving::Deployments& deployments;
   monitoring::Monitors& monitors;
   loop::Controller& loop;
