@@ -40,15 +40,6 @@ Value to_value(const TensorSpec& tensor) {
   return value;
 }
 
-Value to_value(const Signature& signature) {
-  Value value;
-  for (const char* list : {"inputs", "outputs", "features"}) value[list] = Value::array();
-  for (const TensorSpec& tensor : signature.inputs) value["inputs"].push(to_value(tensor));
-  for (const TensorSpec& tensor : signature.outputs) value["outputs"].push(to_value(tensor));
-  for (const std::string& feature : signature.features) value["features"].push(feature);
-  return value;
-}
-
 Result<TensorSpec> tensor_from_value(const Value& value) {
   Fields fields(value, "signature tensor");
   TensorSpec tensor;
@@ -237,6 +228,15 @@ Result<Signature> signature_from_value(const Value& value) {
   signature.features = FALAJ_TRY(fields.texts("features"));
   FALAJ_TRY(fields.finish());
   return signature;
+}
+
+Value to_value(const Signature& signature) {
+  Value value;
+  for (const char* list : {"inputs", "outputs", "features"}) value[list] = Value::array();
+  for (const TensorSpec& tensor : signature.inputs) value["inputs"].push(to_value(tensor));
+  for (const TensorSpec& tensor : signature.outputs) value["outputs"].push(to_value(tensor));
+  for (const std::string& feature : signature.features) value["features"].push(feature);
+  return value;
 }
 
 Value to_value(const ModelVersion& version) {

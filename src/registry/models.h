@@ -33,7 +33,8 @@ struct Signature {
   std::vector<TensorSpec> outputs;
   std::vector<std::string> features;  // Column names of the one input, in order.
 };
-// {"inputs": [{name, datatype, shape}], "outputs", "features"}; strict.
+// {"inputs": [{name, datatype, shape}], "outputs", "features"}; reading is strict.
+Value to_value(const Signature& signature);
 Result<Signature> signature_from_value(const Value& value);
 
 struct ModelVersion {
