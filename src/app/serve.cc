@@ -6,6 +6,7 @@
 #include "app/program.h"
 #include "base/log.h"
 #include "cli/connection.h"
+#include "cli/local_file.h"
 #include "exec/dumps.h"
 #include "telemetry/log_sinks.h"
 
@@ -128,6 +129,9 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.job_sandbox = settings.text("jobs.sandbox") == "required"
                             ? training::SandboxPolicy::kRequired
                             : training::SandboxPolicy::kBestEffort;
+  if (const std::string& signers = settings.text("security.model_signers"); !signers.empty()) {
+    options.model_signers = FALAJ_TRY(cli::read_text(signers));
+  }
   options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));

@@ -96,6 +96,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
   std::unique_ptr<Connection> connection(new Connection(target));
   net::ClientOptions options;
   options.base_url = target.server;
+  options.headers = target.headers;
   options.tls.authority = target.authority;
   if (!target.certificate.empty()) {
     options.tls.identity.chain_pem = FALAJ_TRY(read_text(target.certificate));

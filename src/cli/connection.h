@@ -41,6 +41,7 @@ struct Target {
   // What is shown to the server: "Bearer fj_…", "Basic …"; "": nothing. Never sent in the clear to
   // another machine.
   std::string authorization = {};
+  net::Headers headers = {};  // Sent with every request.
 };
 
 // Not thread-safe.
