@@ -282,10 +282,11 @@ class Examination {
     std::size_t count = 0;
     for (const std::string_view line : lines_of(*text)) {
       const auto item = parse_json(line);
-      const auto index = item ? item->count_at("index") : std::nullopt;
+      const std::uint64_t none = leaves_.size();
+      const std::uint64_t index = item ? item->count_at("index").value_or(none) : none;
       const auto proof = item ? proof_of((*item)["proof"]) : std::nullopt;
-      if (!index || !proof || *index >= leaves_.size() ||
-          !check_inclusion(leaves_[*index], *index, tree_.size(), tree_.root(), *proof)) {
+      if (index >= none || !proof ||
+          !check_inclusion(leaves_[index], index, tree_.size(), tree_.root(), *proof)) {
         return fails("Inclusion proof " + number(count + 1) + " does not hold.");
       }
       ++count;

@@ -15,6 +15,8 @@ int run(int argc, char** argv) {
   hooks.start_local = start_local;
   hooks.train_engine = run_train_engine;
   hooks.inspect_engine = run_inspect_engine;
+  hooks.sign_engine = run_sign_engine;
+  hooks.cosign_drops = cosign_drops;
   hooks.doctor = doctor;
   hooks.doctor_libraries = doctor_libraries;
   hooks.verify_offline = verify_offline;

@@ -9,6 +9,7 @@
 #include "app/wiring.h"
 #include "base/units.h"
 #include "exec/sandbox.h"
+#include "security/audit/heads.h"
 
 namespace falaj::app {
 namespace {
@@ -79,6 +80,16 @@ std::vector<DoctorCheck> doctor(const config::Settings& settings) {
                                   check_sandbox()};
   for (DoctorCheck& check : doctor_libraries()) checks.push_back(std::move(check));
   return checks;
+}
+
+Result<Value> cosign_drops(const std::string& folder, const std::string& state) {
+  const auto signer = FALAJ_TRY(security::open_local_signer({state, "", crypto::SecretBytes()}));
+  const int count = FALAJ_TRY(security::cosign_drops(folder, *signer, SystemClock().now()));
+  const security::SignerInfo info = FALAJ_TRY(signer->info());
+  Value value;
+  value["cosigned"] = count;
+  value["key"] = crypto::to_text(info.witness_key);
+  return value;
 }
 
 Result<Value> verify_offline(const std::string& data_folder) {

@@ -15,4 +15,8 @@ std::vector<cli::DoctorCheck> doctor_libraries();
 // The audit of a folder that no server holds: {"head": {sequence, hash}, "ok": true}, or FJ-7001.
 Result<Value> verify_offline(const std::string& data_folder);
 
+// Cosigns the heads that a Falaj dropped in `folder`, with the witness key kept in `state` (made if
+// missing): {"cosigned": n, "key": …}. For whoever watches a log without running a server.
+Result<Value> cosign_drops(const std::string& folder, const std::string& state);
+
 }  // namespace falaj::app

@@ -6,10 +6,15 @@
 #include "app/report.h"
 #include "app/stores.h"
 #include "exec/dumps.h"
+#include "security/audit/child_signer.h"
 #include "serving/runtime.h"
 #include "training/engine_process.h"
 
 namespace falaj::app {
+int run_sign_engine(const std::string& folder) {
+  return security::run_signer(kServerChannel, folder);
+}
+
 int run_train_engine() {
   exec::forbid_memory_dumps();
   const auto runtime = serving::lazy_onnx_runtime(

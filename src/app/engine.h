@@ -1,9 +1,15 @@
-// app/engine.h — `falaj engine train`: the training process, with ONNX Runtime passed in.
+// app/engine.h — what the server starts as processes of their own: training (with ONNX Runtime
+// passed in) and the audit signer.
 #pragma once
+
+#include <string>
 
 namespace falaj::app {
 
 // Reports on descriptor 3; the exit code is 0 when model and proof were written.
 int run_train_engine();
+
+// The audit signer: answers on descriptor 3 until the server closes it.
+int run_sign_engine(const std::string& folder);
 
 }  // namespace falaj::app

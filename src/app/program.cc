@@ -38,6 +38,7 @@ Result<std::unique_ptr<Program>> Program::start(const Options& options, const Cl
 Status Program::open(const Options& options) {
   storage_ = FALAJ_TRY(wire_storage(options, clock_));
   tls_ = FALAJ_TRY(wire_tls(options, storage_, clock_));
+  trail_ = FALAJ_TRY(wire_audit(options, storage_, clock_));
   mkdir((options.data_folder + "/uploads").c_str(), 0700);
   FALAJ_TRY(open_identity(options));
   control_ = FALAJ_TRY(wire_access(options, storage_, *identity_, clock_));
@@ -53,9 +54,11 @@ Status Program::open(const Options& options) {
         if (loop_) loop_->wake();
       });
   FALAJ_TRY(first_objects());
+  wire_evidence(trail_, storage_, training_, clock_);
+  sign_head();
   warn_if_failed("deployments", serving_.deployments->tick());
   wire_gate(options, control_, *identity_, storage_, training_, serving_, metrics_);
-  http_ = wire_routes(options, tls_, *catalog_, control_, storage_, features_, training_, serving_,
+  http_ = wire_routes(options, tls_, trail_, *catalog_, control_, storage_, features_, training_, serving_,
                       metrics_, clock_);
   for (net::Route& route : api::identity_routes(*identity_, clock_)) {
     http_.router->add(std::move(route));
@@ -110,7 +113,8 @@ void Program::start_ticking(const Options& options) {
   });
   loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
                                          [this] { warn_if_failed("loop", serving_.loop->tick()); });
-  audit_ = std::make_unique<exec::Ticker>("audit", Duration::seconds(1), [this] { grow_tree(); });
+  audit_ =
+      std::make_unique<exec::Ticker>("audit", options.audit.head_interval, [this] { sign_head(); });
   accounts_ =
       std::make_unique<exec::Ticker>("accounts", kAccountsInterval, [this] { identity_->tick(); });
   live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500),
@@ -124,9 +128,9 @@ void Program::start_renewing() {
   });
 }
 
-void Program::grow_tree() {
-  const auto head = storage_.audit->advance();
-  if (!head.ok()) warn_if_failed("audit tree", head.error());
+void Program::sign_head() {
+  const auto head = trail_.heads->tick();
+  if (!head.ok()) warn_if_failed("audit head", head.error());
 }
 
 Program::~Program() {
@@ -139,7 +143,7 @@ Program::~Program() {
   http_.server.reset();
   if (training_.queue) training_.queue->stop();
   if (audit_) audit_->stop();
-  if (storage_.audit) grow_tree();
+  if (audit_) sign_head();
 }
 
 std::string Program::setup_link() const {

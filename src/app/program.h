@@ -29,13 +29,14 @@ class Program {
   Status open(const Options& options);
   Status open_identity(const Options& options);
   Status first_objects();
-  void grow_tree();
+  void sign_head();
   void start_ticking(const Options& options);
   void start_renewing();
 
   const Clock& clock_;
   telemetry::Metrics metrics_;
   Storage storage_;
+  AuditTrail trail_;
   Tls tls_;
   std::unique_ptr<security::Identity> identity_;
   AccessControl control_;
@@ -46,7 +47,7 @@ class Program {
   Http http_;
   std::string scheme_ = "http";
   std::string host_;
-  std::unique_ptr<exec::Ticker> audit_;  // The audit tree.
+  std::unique_ptr<exec::Ticker> audit_;      // Signed heads of the audit tree.
   std::string public_url_;
   std::unique_ptr<exec::Ticker> reconcile_;  // Deployments and monitors.
   std::unique_ptr<exec::Ticker> loop_;       // Apart: a step may freeze and score for minutes.

@@ -5,6 +5,9 @@
 
 namespace falaj::app {
 
+// The descriptor of the channel of exec/child.h.
+inline constexpr int kServerChannel = 3;
+
 // Over the channel of exec/child.h. When the server has gone there is nobody to tell.
 void report_to_server(const Value& value);
 

@@ -137,6 +137,9 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
   options.tick_interval = settings.duration("monitor.interval");
   options.requests_per_second = settings.integer("security.requests_per_second");
+  options.audit = {settings.duration("audit.head_interval"),
+                   settings.duration("audit.access_interval"), settings.text("audit.origin"),
+                   settings.text("audit.witness")};
   if (mode == cli::ServerMode::kDev) {
     FALAJ_TRY(check_listening(options, Administrators::kNone));
   }

@@ -3,6 +3,7 @@
 #include "api/native/certificates.h"
 #include "api/native/identity.h"
 #include "api/native/openapi.h"
+#include "api/native/proofs.h"
 #include "app/stores.h"
 #include "app/wiring.h"
 #include "base/json.h"
@@ -21,7 +22,7 @@ void add_openapi(Http& http) {
 
 }  // namespace
 
-Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
+Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::Catalog& catalog,
                  AccessControl& control, Storage& storage, Features& features, Training& training,
                  Serving& serving, telemetry::Metrics& metrics, const Clock& clock) {
   Http http;
@@ -56,6 +57,9 @@ Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
   http.router = std::make_unique<net::Router>();
   for (net::Route& route : api::native_routes(*http.services, *http.feed)) {
     if (route.body_to == net::BodyTo::kFile) route.body_bytes_max = options.upload_bytes_max;
+    http.router->add(std::move(route));
+  }
+  for (net::Route& route : api::proof_routes({*trail.heads, *trail.evidence, clock})) {
     http.router->add(std::move(route));
   }
   for (net::Route& route : api::certificate_routes(tls.certificates.get())) {

@@ -25,7 +25,9 @@
 #include "registry/models.h"
 #include "registry/retrain_due.h"
 #include "security/audit.h"
+#include "security/audit/heads.h"
 #include "security/certificates/certificates.h"
+#include "security/evidence/evidence.h"
 #include "security/identity/identity.h"
 #include "security/keys/key_admin.h"
 #include "security/keys/key_tree.h"
@@ -77,6 +79,14 @@ struct IdentitySettings {
   std::string oidc_ca_file;
 };
 
+// The audit log's heads; the settings audit.*.
+struct AuditOptions {
+  Duration head_interval = Duration::seconds(1);
+  Duration access_interval = Duration::seconds(1);
+  std::string origin;   // "": made once, at random.
+  std::string witness;  // "file:///folder", "https://other", "": nobody.
+};
+
 struct Options {
   std::string data_folder = "falaj-data";
   KeyOptions keys;
@@ -94,6 +104,7 @@ struct Options {
   ListenOptions listen;
   std::int64_t requests_per_second = 0;  // Of one principal; 0: no limit.
   IdentitySettings identity;
+  AuditOptions audit;
 };
 
 struct Keys {
@@ -117,6 +128,22 @@ struct Storage {
 };
 // Locks the folder, opens the stores, applies every module's migrations.
 Result<Storage> wire_storage(const Options& options, const Clock& clock);
+
+struct Training;
+
+// Who vouches for the audit log, and what it shows to readers outside.
+struct AuditTrail {
+  std::unique_ptr<security::OpeningVault> openings;
+  std::unique_ptr<security::Signer> signer;  // A process of its own.
+  std::unique_ptr<security::Witness> witness;
+  std::unique_ptr<security::Heads> heads;
+  std::unique_ptr<security::EvidenceDesk> evidence;
+};
+// Starts the signer and holds the log against what it and the witness know: FJ-7051 for a data
+// folder that was set back.
+Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Clock& clock);
+// Once the services it reports on are there.
+void wire_evidence(AuditTrail& trail, Storage& storage, Training& training, const Clock& clock);
 
 // What the server shows to its clients and whom of them it knows by certificate.
 struct Tls {
@@ -200,7 +227,7 @@ struct Http {
 void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
                Storage& storage, Training& training, Serving& serving, telemetry::Metrics& metrics);
 // Declares every route of every dialect, without listening.
-Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
+Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::Catalog& catalog,
                  AccessControl& control, Storage& storage, Features& features, Training& training,
                  Serving& serving, telemetry::Metrics& metrics, const Clock& clock);
 // Listens.

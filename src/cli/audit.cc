@@ -1,4 +1,5 @@
 // audit and explain.
+#include "base/json.h"
 #include "cli/commands.h"
 
 namespace falaj::cli {
@@ -8,9 +9,10 @@ Status show_audit(const Session& session, const AuditFilter& filter) {
   // "loop" means every action of the loop; the server takes a prefix with its dot.
   const bool prefix = !filter.action.empty() && filter.action.find('.') == std::string::npos;
   const std::string action = filter.action + (prefix ? "." : "");
-  const Value reply =
-      FALAJ_TRY(connection->get("/api/v1/audit?project=" + url_encode(filter.project) + "&limit=" +
-                                std::to_string(filter.limit) + "&action=" + url_encode(action)));
+  const Value reply = FALAJ_TRY(connection->get(
+      "/api/v1/audit?project=" + url_encode(filter.project) +
+      "&limit=" + std::to_string(filter.limit) + "&action=" + url_encode(action) +
+      "&object=" + url_encode(filter.object) + "&actor=" + url_encode(filter.actor)));
   Table table({"#", "AT", "ACTOR", "ACTION", "OBJECT"});
   for (const Value& entry : items(reply["entries"])) {
     table.add({cell(entry["sequence"]), entry.text("at"), entry.text("actor"), entry.text("action"),
@@ -42,6 +44,39 @@ Status replay_audit(const Session& session, std::int64_t sequence) {
   print(session.format, reply,
         "entry " + std::to_string(sequence) + " recomputes to the same decision: " +
             reply["action"].text("kind") + " (" + reply["action"].text("reason") + ")\n");
+  return {};
+}
+
+Status show_audit_entry(const Session& session, std::int64_t sequence) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value entry = FALAJ_TRY(connection->get("/api/v1/audit/" + std::to_string(sequence)));
+  print(session.format, entry, to_pretty_json(entry) + "\n");
+  return {};
+}
+
+Status show_audit_head(const Session& session, SignNow sign) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply =
+      sign == SignNow::kYes
+          ? FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/audit:sign", Value::object()))
+          : FALAJ_TRY(connection->get("/api/v1/audit/head"));
+  print(session.format, reply, reply.text("checkpoint"));
+  return {};
+}
+
+Status show_audit_key(const Session& session) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->get("/api/v1/audit/head"));
+  print(session.format, reply, reply.text("key") + "\n");
+  return {};
+}
+
+Status show_audit_proof(const Session& session, std::int64_t sequence, std::int64_t from) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const std::string path = from >= 0 ? "/api/v1/audit/consistency?from=" + std::to_string(from)
+                                     : "/api/v1/audit/" + std::to_string(sequence) + "/proof";
+  const Value reply = FALAJ_TRY(connection->get(path));
+  print(session.format, reply, to_json(reply) + "\n");
   return {};
 }
 

@@ -61,6 +61,7 @@ struct Words {
   std::string ground;
   std::int64_t version = 0;
   std::int64_t sequence = 0;
+  std::int64_t from = -1;
   std::int64_t limit = 50;
   std::uint64_t seed = 20260101;
   std::vector<std::string> keys;
@@ -101,6 +102,7 @@ class Tree {
   void add_watch();
   void add_access();
   void add_audit();
+  void add_evidence();
   void add_certificates();
   void add_keys();
   void add_sign_in();
@@ -145,6 +147,7 @@ Tree::Tree(const Hooks& hooks)
   add_watch();
   add_access();
   add_audit();
+  add_evidence();
   add_certificates();
   add_keys();
   add_sign_in();
@@ -282,6 +285,9 @@ void Tree::add_servers() {
   CLI::App* engine = root_.add_subcommand("engine", "")->group("");  // Started by the server only.
   local(*engine, "train", "", [this] { return hooks_.train_engine(); });
   local(*engine, "inspect", "", [this] { return hooks_.inspect_engine(); });
+  local(*engine, "sign", "", [this] { return hooks_.sign_engine(words_.name); })
+      ->add_option("folder", words_.name)
+      ->required();
 }
 
 void Tree::add_demo() {
@@ -451,6 +457,47 @@ void Tree::add_audit() {
         return {};
       });
   check->add_option("--data", words_.data, "A data folder to verify without a server");
+  CLI::App* search =
+      remote(*audit, "search", "Entries by action, object, actor and project", nullptr);
+  search->callback([this, search] {
+    const bool one = search->count("--project") > 0;
+    exit_ = done(show_audit(session(), {.action = words_.action,
+                                        .project = one ? words_.project : "",
+                                        .limit = words_.limit,
+                                        .object = words_.name,
+                                        .actor = words_.kind}));
+  });
+  search->add_option("--action", words_.action, "Only this action, or all under it: loop");
+  search->add_option("--object", words_.name, "Only this object: Model/payments/fraud");
+  search->add_option("--actor", words_.kind, "Only this principal: user:dev");
+  search->add_option("--limit", words_.limit, "How many, 1 to 1000")->check(CLI::Range(1, 1000));
+  remote(*audit, "show", "One entry in full",
+         [this](const Session& s) { return show_audit_entry(s, words_.sequence); })
+      ->add_option("sequence", words_.sequence, "Number of the entry")
+      ->required();
+  remote(*audit, "head", "The newest signed head: keep it, and falaj-verify finds a rewritten log",
+         [this](const Session& s) {
+           return show_audit_head(s, words_.log ? SignNow::kYes : SignNow::kNo);
+         })
+      ->add_flag("--sign", words_.log, "Have one signed now");
+  remote(*audit, "key", "The log's public key, for falaj-verify --key",
+         [](const Session& s) { return show_audit_key(s); });
+  CLI::App* proof = remote(
+      *audit, "proof", "Proof for falaj-verify: of one entry, or of growth --from a size",
+      [this](const Session& s) { return show_audit_proof(s, words_.sequence, words_.from); });
+  proof->add_option("sequence", words_.sequence, "Number of the entry");
+  proof->add_option("--from", words_.from, "Entries of the head that you hold");
+  CLI::App* cosign = remote(
+      *audit, "cosign", "As a witness: cosign the heads that a Falaj dropped in a folder",
+      [this](const Session& s) -> Status {
+        const Value value = FALAJ_TRY(hooks_.cosign_drops(words_.file, words_.data));
+        print(s.format, value,
+              "cosigned " + cell(value["cosigned"]) + " heads with " + value.text("key") + "\n");
+        return {};
+      });
+  cosign->add_option("--drop", words_.file, "Folder that audit.witness=file://… names")->required();
+  cosign->add_option("--state", words_.data, "Folder for this witness's key and memory")
+      ->required();
   remote(*audit, "replay", "Recompute a decision of the loop from its recorded inputs",
          [this](const Session& s) { return replay_audit(s, words_.sequence); })
       ->add_option("sequence", words_.sequence, "Number of the entry")
@@ -597,6 +644,15 @@ void Tree::add_tokens() {
   });
   whose(revoke);
   revoke->add_option("id", words_.name, "The part after fj_, as the list shows it")->required();
+}
+
+void Tree::add_evidence() {
+  CLI::App* evidence = root_.add_subcommand("evidence", "Proof for readers outside");
+  evidence->require_subcommand(1);
+  remote(*evidence, "export", "Write a signed bundle that falaj-verify checks without a server",
+         [this](const Session& s) { return export_evidence(s, words_.file); })
+      ->add_option("--out", words_.file, "A new folder")
+      ->required();
 }
 
 void Tree::add_config() {

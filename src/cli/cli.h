@@ -35,6 +35,10 @@ struct Hooks {
   std::function<Result<std::unique_ptr<LocalServer>>(const std::string& data_folder)> start_local;
   std::function<int()> train_engine;  // `falaj engine …`: started by the server only.
   std::function<int()> inspect_engine;
+  std::function<int(const std::string& folder)> sign_engine;
+  // Cosigns the heads dropped in `folder` with the witness key kept in `state`: {"cosigned",
+  // "key"}.
+  std::function<Result<Value>(const std::string& folder, const std::string& state)> cosign_drops;
   std::function<std::vector<DoctorCheck>(const config::Settings& settings)> doctor;
   std::function<std::vector<DoctorCheck>()> doctor_libraries;
   // Verifies the audit of a data folder without a server: {"head": …}.

@@ -71,10 +71,22 @@ struct AuditFilter {
   std::string action;
   std::string project;
   std::int64_t limit = 50;
+  std::string object = {};
+  std::string actor = {};
 };
 Status show_audit(const Session& session, const AuditFilter& filter);
 Status verify_audit(const Session& session);
 Status replay_audit(const Session& session, std::int64_t sequence);
+Status show_audit_entry(const Session& session, std::int64_t sequence);
+// The newest signed head, or with kSign one made now; its text goes to standard output.
+enum class SignNow : std::uint8_t { kNo, kYes };
+Status show_audit_head(const Session& session, SignNow sign);
+// The log's public key, as falaj-verify --key takes it.
+Status show_audit_key(const Session& session);
+// A file for falaj-verify inclusion; with `from` >= 0 one for falaj-verify consistency.
+Status show_audit_proof(const Session& session, std::int64_t sequence, std::int64_t from);
+// Writes a bundle for falaj-verify into a new folder.
+Status export_evidence(const Session& session, const std::string& folder);
 
 // Keys. Without a project: the root of the zone, or without a zone the machine's own.
 struct KeyChoice {

@@ -328,10 +328,10 @@ Result<crypto::Proof> Audit::consistency(std::uint64_t first, std::uint64_t seco
   return proof;
 }
 
-Result<AuditHead> Audit::verify(const std::optional<crypto::NoteKey>& key) const {
+Result<AuditHead> Audit::verify() const {
   TreeHead head;
   FALAJ_TRY(store_.read([&](SqlTransaction& tx) -> Status {
-    head = FALAJ_TRY(verify_log(tx, key));
+    head = FALAJ_TRY(verify_log(tx, log_key_));
     return {};
   }));
   return AuditHead{static_cast<std::int64_t>(head.size), head.root.hex()};

@@ -80,6 +80,8 @@ class Audit {
   Audit(storage::SqlStore& store, const Clock& clock);
   // Without a vault (tests, offline checks) commitments are made but their openings not kept.
   void set_openings(OpeningVault* vault) { openings_ = vault; }
+  // Whose signature verify() demands of every head. Both are set once, before threads start.
+  void set_log_key(crypto::NoteKey key) { log_key_ = std::move(key); }
 
   // Appends inside the caller's transaction. The one way to write. FJ-7050 when it cannot.
   Result<AuditEntry> append(storage::SqlTransaction& tx, const RequestContext& context,
@@ -108,9 +110,9 @@ class Audit {
   Result<crypto::Proof> consistency(std::uint64_t first, std::uint64_t second) const;
 
   // Recomputes every leaf from the entries, in one snapshot, and compares with the tiles and with
-  // the root of every signed head that is kept. FJ-7001 with the first bad sequence. With `key`,
-  // every head must bear its signature.
-  Result<AuditHead> verify(const std::optional<crypto::NoteKey>& key = std::nullopt) const;
+  // the root of every signed head that is kept, which must bear the log key's signature if that
+  // is set. FJ-7001 with the first bad sequence.
+  Result<AuditHead> verify() const;
 
   // What opens the commitments of an entry; those erased are left out.
   Result<std::vector<Opening>> openings(std::int64_t sequence) const;
@@ -126,6 +128,7 @@ class Audit {
   storage::SqlStore& store_;
   const Clock& clock_;
   OpeningVault* openings_ = nullptr;
+  std::optional<crypto::NoteKey> log_key_;
   Mutex mutex_;
   std::optional<Timestamp> last_at_ FALAJ_GUARDED_BY(mutex_);
 };

@@ -19,6 +19,7 @@ Result<Value> entries(Services& services, const net::Request& request) {
   query.action = request.query_param("action").value_or("");
   query.object = request.query_param("object").value_or("");
   query.project = request.query_param("project").value_or("");
+  query.actor = request.query_param("actor").value_or("");
   if (request.query_param("order").value_or("newest") == "oldest") {
     query.order = security::AuditQuery::Order::kOldestFirst;
   }
@@ -52,7 +53,7 @@ std::vector<net::Route> audit_routes(Services& services) {
   std::vector<net::Route> routes;
   routes.push_back(value_route(
       Method::kGet, "/api/v1/audit", {"audit.read", net::Target::platform_or_project("AuditEntry")},
-      "Audit entries by ?after=, ?action= (a prefix ends in a dot), ?object=, ?limit=.",
+      "Audit entries by ?after=, ?action= (a prefix ends in a dot), ?object=, ?actor=, ?limit=.",
       [&](const net::Request& request) { return entries(services, request); }));
   routes.push_back(value_route(Method::kGet, "/api/v1/audit/{sequence}",
                                {"audit.read", net::Target::record("AuditEntry", "sequence")},

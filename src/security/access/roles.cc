@@ -72,6 +72,7 @@ const std::vector<ActionInfo>& actions() {
       {"audit.read", "Read the audit log"},
       {"audit.verify", "Recompute the audit log's hashes and decisions"},
       {"audit.export", "Export evidence for a reader outside"},
+      {"audit.witness", "Have another log's heads cosigned here"},
       {"access.read", "Read who may do what, and why something was denied"},
       {"access.write", "Declare grants and groups"},
       {"identity.read", "Read users, services, tokens and sessions"},

@@ -1,8 +1,11 @@
 #include "security/audit/child_signer.h"
 
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <thread>
 
 #include "base/json.h"
@@ -261,6 +264,10 @@ Value reply_to(Desk& desk, std::string_view line) {
 }  // namespace
 
 Result<std::unique_ptr<Signer>> start_child_signer(ChildSignerOptions options) {
+  // Its working folder: the sandbox opens nothing else to it.
+  if (::mkdir(options.folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return unavailable("its folder cannot be made: " + std::string(std::strerror(errno)));
+  }
   auto signer = std::make_unique<ChildSigner>(std::move(options));
   FALAJ_TRY(signer->info());
   return std::unique_ptr<Signer>(std::move(signer));

@@ -61,7 +61,8 @@ TEST_F(SignedHeads, are_made_when_the_log_grew_and_only_then) {
     EXPECT_TRUE(crypto::verify_note(crypto::parse_note(head.note).value(), key).ok());
   }
   EXPECT_EQ(heads.list(0, 10)->size(), 2u);
-  EXPECT_TRUE(audit_.verify(key).ok());
+  audit_.set_log_key(key);
+  EXPECT_TRUE(audit_.verify().ok());
 }
 
 TEST_F(SignedHeads, old_ones_are_thinned_out_but_never_the_newest) {
@@ -72,7 +73,8 @@ TEST_F(SignedHeads, old_ones_are_thinned_out_but_never_the_newest) {
   }
   EXPECT_EQ(heads.list(0, 1'000)->size(), 128u);
   EXPECT_EQ(heads.latest()->head.size, 140u);
-  EXPECT_TRUE(audit_.verify(signer_->info()->log_key).ok());
+  audit_.set_log_key(signer_->info()->log_key);
+  EXPECT_TRUE(audit_.verify().ok());
 }
 
 TEST_F(SignedHeads, verify_refuses_a_head_of_another_key_and_of_another_tree) {
@@ -80,7 +82,9 @@ TEST_F(SignedHeads, verify_refuses_a_head_of_another_key_and_of_another_tree) {
   record(5);
   ASSERT_TRUE(heads.tick().ok());
   auto stranger = open_local_signer({folder_ / "stranger", "falaj/test", wrapper()}).value();
-  EXPECT_EQ(audit_.verify(stranger->info()->log_key).error().id, ErrorId::kAuditBroken);
+  audit_.set_log_key(stranger->info()->log_key);
+  EXPECT_EQ(audit_.verify().error().id, ErrorId::kAuditBroken);
+  audit_.set_log_key(signer_->info()->log_key);
   record(1);
   crypto::TreeHead forged{6, crypto::leaf_hash("forged")};
   const std::string note = stranger->sign_head(forged, {}, clock_.now()).value();

@@ -1,0 +1,618 @@
+// Tamperings of an evidence bundle, by outsiders without the log's key and by insiders with it.
+//
+// Every one must be found given the log's public key, a witness's, and one signed head that was
+// kept outside. An insider's tampering counts where it touches what that head covers, or breaks a
+// rule that the verifier checks by itself; what an insider writes behind the kept head and signs
+// properly is a log like any other, and no verifier can tell (docs/guides/audit.md says so).
+//
+// FALAJ_TAMPERINGS sets how many (default 600); the seed is fixed.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "bundle.h"
+#include "crypto/base64.h"
+#include "crypto/checkpoint.h"
+#include "json.h"
+
+namespace falaj_verify {
+namespace {
+
+namespace fc = falaj::crypto;
+
+constexpr std::size_t kEntries = 24;
+constexpr std::size_t kHeld = 16;  // The kept head covers this many.
+constexpr const char* kOrigin = "falaj/tamper";
+constexpr const char* kWitness = "witness.example";
+
+fc::PrivateKey key_from(char seed) {
+  return fc::PrivateKey::ed25519(std::string(32, seed)).value();
+}
+
+// Everything an honest server has; tamperings start from it.
+struct World {
+  fc::PrivateKey log = key_from('l');
+  fc::PrivateKey old_log = key_from('o');  // The key before it was rotated.
+  fc::PrivateKey witness = key_from('w');
+  fc::PrivateKey thief = key_from('t');
+};
+
+std::string entry_line(std::size_t sequence, std::int64_t second, const std::string& object) {
+  char time[40];
+  std::snprintf(time, sizeof time, "2026-11-16T08:%02d:%02d.250Z", static_cast<int>(second / 60),
+                static_cast<int>(second % 60));
+  return std::string("{\"action\":\"model.promote\",\"actor\":\"user:u_1\",\"at\":\"") + time +
+         "\",\"detail\":{\"alias\":\"champion\",\"version\":" + std::to_string(sequence) +
+         "},\"object\":\"" + object +
+         "\",\"project\":\"payments\",\"request_id\":\"r\",\"sequence\":" +
+         std::to_string(sequence) + ",\"v\":1}";
+}
+
+// A bundle in pieces, put together and signed by whoever holds a key.
+struct Pieces {
+  std::string origin = kOrigin;
+  std::vector<std::string> entries;
+  std::vector<std::size_t> head_sizes{kHeld, kEntries};
+  std::vector<std::int64_t> head_times{2000, 3000};
+  std::map<std::string, std::string> parts{{"keys/inventory.json", "{\"keys\":[]}\n"},
+                                           {"access/matrix.json", "{\"rows\":[\"deny\"]}\n"}};
+};
+
+Pieces honest_pieces() {
+  Pieces pieces;
+  for (std::size_t i = 1; i <= kEntries; ++i) {
+    pieces.entries.push_back(
+        entry_line(i, static_cast<std::int64_t>(i), "Model/payments/m" + std::to_string(i % 3)));
+  }
+  return pieces;
+}
+
+falaj::Sha256 root_of(const Pieces& pieces, std::size_t size) {
+  fc::Frontier frontier;
+  for (std::size_t i = 0; i < size; ++i) frontier.append(fc::leaf_hash(pieces.entries[i]));
+  return frontier.root();
+}
+
+// Signing costs more than everything else here, and most texts come again.
+std::string sign(const fc::PrivateKey& key, const std::string& body, std::int64_t cosigned_at) {
+  static std::map<std::string, std::string> made;
+  if (made.size() > 100'000) made.clear();
+  std::string& signature = made[key.to_pem() + std::to_string(cosigned_at) + "\n" + body];
+  if (signature.empty()) {
+    signature = cosigned_at < 0 ? key.sign(fc::Scheme::kEd25519, body).value()
+                                : fc::cosign_note(body, kWitness, key, cosigned_at).value().blob;
+  }
+  return signature;
+}
+
+fc::NoteSignature log_signature(const fc::PrivateKey& key, const std::string& body,
+                                const std::string& origin) {
+  const fc::NoteKey id{origin, fc::NoteKeyUse::kSign, key.public_key().raw()};
+  return {origin, id.id() + sign(key, body, -1)};
+}
+
+std::string head_note(const Pieces& pieces, std::size_t size, std::int64_t time,
+                      const fc::PrivateKey& log, const fc::PrivateKey* witness) {
+  const fc::Checkpoint checkpoint{
+      pieces.origin, {size, root_of(pieces, size)}, {"time " + std::to_string(time)}};
+  fc::Note note{fc::to_body(checkpoint), {}};
+  note.signatures.push_back(log_signature(log, note.body, pieces.origin));
+  if (witness != nullptr) {
+    note.signatures.push_back({kWitness, sign(*witness, note.body, time + 1)});
+  }
+  return fc::to_text(note);
+}
+
+std::string quoted_note(const std::string& note) {
+  std::string out = "{\"note\":\"";
+  for (const char c : note) out += c == '\n' ? std::string("\\n") : std::string(1, c);
+  return out + "\"}\n";
+}
+
+std::string manifest_of(const Files& files, const std::string& origin, std::size_t size,
+                        const falaj::Sha256& root) {
+  std::string text = "{\"format\":\"falaj-evidence/1\",\"origin\":\"" + origin +
+                     "\",\"head\":{\"size\":" + std::to_string(size) + ",\"root\":\"" + root.hex() +
+                     "\"},\"files\":[";
+  bool first = true;
+  for (const auto& [path, content] : files) {
+    if (path.starts_with("manifest.")) continue;
+    text += std::string(first ? "" : ",") + "{\"path\":\"" + path + "\",\"sha256\":\"" +
+            to_hex(sha256(content)) + "\",\"bytes\":" + std::to_string(content.size()) + "}";
+    first = false;
+  }
+  return text + "]}\n";
+}
+
+void sign_manifest(Files& files, const std::string& origin, const fc::PrivateKey& key) {
+  const std::string body = "falaj-evidence/v1\n" + origin + "\nsha256 " +
+                           to_hex(sha256(files["manifest.json"])) + "\ntime 3001\n";
+  fc::Note note{body, {log_signature(key, body, origin)}};
+  files["manifest.note"] = fc::to_text(note);
+}
+
+// The bundle as the holder of `log` would export it; `witness` cosigns the newest head.
+Files build(const Pieces& pieces, const fc::PrivateKey& log, const fc::PrivateKey* witness) {
+  Files files;
+  for (const auto& [path, content] : pieces.parts) files[path] = content;
+  std::string& entries = files["audit/entries.jsonl"];
+  for (const std::string& entry : pieces.entries) entries += entry + "\n";
+  std::string& heads = files["audit/heads.jsonl"];
+  for (std::size_t i = 0; i < pieces.head_sizes.size(); ++i) {
+    heads += quoted_note(head_note(pieces, pieces.head_sizes[i], pieces.head_times[i], log,
+                                   i + 1 == pieces.head_sizes.size() ? witness : nullptr));
+  }
+  const std::size_t size = pieces.entries.size();
+  files["manifest.json"] = manifest_of(files, pieces.origin, size, root_of(pieces, size));
+  sign_manifest(files, pieces.origin, log);
+  return files;
+}
+
+// An insider renews what he can: hashes and the log's own signatures, not the witness's.
+void resign_manifest(Files& files, const fc::PrivateKey& key) {
+  const auto manifest = parse_json(files["manifest.json"]);
+  std::string root(manifest ? (*manifest)["head"].text_at("root") : "");
+  const auto size = manifest ? (*manifest)["head"].count_at("size") : std::nullopt;
+  falaj::Sha256 hash;
+  if (const auto bytes = from_hex(root))
+    std::copy(bytes->begin(), bytes->end(), hash.bytes.begin());
+  files["manifest.json"] = manifest_of(files, kOrigin, size.value_or(0), hash);
+  sign_manifest(files, kOrigin, key);
+}
+
+Trust trust_of(const World& world) {
+  const auto key = [](const fc::PrivateKey& private_key, const char* name, fc::NoteKeyUse use) {
+    return *parse_key(fc::to_text(fc::NoteKey{name, use, private_key.public_key().raw()}));
+  };
+  const Pieces pieces = honest_pieces();
+  return {key(world.log, kOrigin, fc::NoteKeyUse::kSign),
+          {key(world.witness, kWitness, fc::NoteKeyUse::kCosign)},
+          head_note(pieces, kHeld, 2000, world.log, nullptr)};
+}
+
+enum Kind : int {
+  kFlip,
+  kDelete,
+  kInsert,
+  kReorder,
+  kTruncate,
+  kFork,
+  kOldKey,
+  kReplay,
+  kSwap,
+  kClockBack,
+  kForgedCosignature,
+  kAlteredManifest,
+  kKinds
+};
+
+const char* name_of(int kind) {
+  static const char* const kNames[] = {"flip",
+                                       "delete",
+                                       "insert",
+                                       "reorder",
+                                       "truncate tail",
+                                       "fork",
+                                       "roll back with old key",
+                                       "replay old checkpoint",
+                                       "swap stores",
+                                       "clock set back",
+                                       "forged cosignature",
+                                       "altered manifest"};
+  return kNames[kind];
+}
+
+class Tamperer {
+ public:
+  explicit Tamperer(std::uint64_t seed)
+      : random_(seed), honest_(build(pieces_, world_.log, &world_.witness)) {}
+
+  const Files& honest() const { return honest_; }
+  const World& world() const { return world_; }
+
+  Files tamper(int kind) {
+    switch (kind) {
+      case kFlip:
+        return flip();
+      case kDelete:
+        return rebuilt([&](Pieces& p) { p.entries.erase(p.entries.begin() + at(kHeld)); });
+      case kInsert:
+        if (pick(3) == 0) return insert_behind();
+        return rebuilt([&](Pieces& p) {
+          const auto place = static_cast<std::size_t>(at(kHeld));
+          p.entries.insert(p.entries.begin() + static_cast<std::ptrdiff_t>(place),
+                           p.entries[pick(kEntries)]);
+        });
+      case kReorder:
+        return rebuilt([&](Pieces& p) {
+          const std::size_t a = pick(kHeld - 1);
+          std::swap(p.entries[a], p.entries[a + 1 + pick(kHeld - a - 1)]);
+        });
+      case kTruncate:
+        return truncate();
+      case kFork:
+        return fork();
+      case kOldKey:
+        return old_key();
+      case kReplay:
+        return replay();
+      case kSwap:
+        return swap_stores();
+      case kClockBack:
+        return clock_back();
+      case kForgedCosignature:
+        return forged_cosignature();
+      default:
+        return altered_manifest();
+    }
+  }
+
+ private:
+  std::size_t pick(std::size_t n) { return random_() % n; }
+  std::ptrdiff_t at(std::size_t n) { return static_cast<std::ptrdiff_t>(pick(n)); }
+
+  // One bit of any file; half the time the insider renews the manifest over it.
+  Files flip() {
+    Files files = honest_;
+    auto chosen = files.begin();
+    std::advance(chosen, at(files.size()));
+    std::string& content = chosen->second;
+    if (pick(2) == 0) {
+      content[pick(content.size())] ^= static_cast<char>(1 << pick(8));
+      return files;
+    }
+    if (pick(2) == 0) return other_tail();
+    std::string& entries = files["audit/entries.jsonl"];
+    entries[pick(entries.size())] ^= static_cast<char>(1 << pick(8));
+    resign_manifest(files, world_.log);
+    return files;
+  }
+
+  // One entry behind the kept head, with a manifest for the new root but the old heads.
+  Files other_tail() {
+    Pieces pieces = pieces_;
+    const std::size_t i = kHeld + pick(kEntries - kHeld);
+    pieces.entries[i] = entry_line(i + 1, static_cast<std::int64_t>(i + 1), "Model/payments/x");
+    Files files = honest_;
+    std::string& entries = files["audit/entries.jsonl"];
+    entries.clear();
+    for (const std::string& entry : pieces.entries) entries += entry + "\n";
+    files["manifest.json"] = manifest_of(files, kOrigin, kEntries, root_of(pieces, kEntries));
+    sign_manifest(files, kOrigin, world_.log);
+    return files;
+  }
+
+  // The change to the entries as they stand; then by an outsider (nothing signed anew), by one with
+  // a key of his own, or by an insider who numbers and signs everything anew.
+  template <class Change>
+  Files rebuilt(Change change) {
+    Pieces pieces = pieces_;
+    change(pieces);
+    const std::size_t who = pick(3);
+    if (who == 0) {
+      Files files = honest_;
+      std::string& entries = files["audit/entries.jsonl"];
+      entries.clear();
+      for (const std::string& entry : pieces.entries) entries += entry + "\n";
+      return files;
+    }
+    if (who == 2) renumber(pieces);
+    fit_heads(pieces);
+    return build(pieces, who == 1 ? world_.thief : world_.log, nullptr_or_witness());
+  }
+
+  // Behind the kept head, by an insider who does not number anew: the sequence tells.
+  Files insert_behind() {
+    Pieces pieces = pieces_;
+    const std::size_t place = kHeld + 1 + pick(kEntries - kHeld - 1);
+    pieces.entries.insert(
+        pieces.entries.begin() + static_cast<std::ptrdiff_t>(place),
+        entry_line(pick(kEntries), static_cast<std::int64_t>(place), "Model/payments/extra"));
+    pieces.head_sizes.back() = pieces.entries.size();
+    return build(pieces, world_.log, &world_.witness);
+  }
+
+  const fc::PrivateKey* nullptr_or_witness() {
+    return pick(2) == 0 ? nullptr : &world_.witness;  // The witness may even have been fooled.
+  }
+
+  static void renumber(Pieces& pieces) {
+    for (std::size_t i = 0; i < pieces.entries.size(); ++i) {
+      const auto parsed = parse_json(pieces.entries[i]);
+      pieces.entries[i] = entry_line(i + 1, static_cast<std::int64_t>(i + 1),
+                                     std::string(parsed->text_at("object")));
+    }
+  }
+
+  static void fit_heads(Pieces& pieces) { pieces.head_sizes.back() = pieces.entries.size(); }
+
+  Files truncate() {
+    Pieces pieces = pieces_;
+    const std::size_t left = 9 + pick(kHeld - 9);  // Shorter than the kept head.
+    pieces.entries.resize(left);
+    if (pick(3) == 0) {  // The last head goes, the entries under it stay.
+      Files files = honest_;
+      std::string& heads = files["audit/heads.jsonl"];
+      heads.resize(heads.rfind('\n', heads.size() - 2) + 1);
+      resign_manifest(files, world_.log);
+      return files;
+    }
+    if (pick(2) == 0) {
+      Files files = honest_;
+      std::string& entries = files["audit/entries.jsonl"];
+      entries.clear();
+      for (const std::string& entry : pieces.entries) entries += entry + "\n";
+      if (pick(2) == 0) resign_manifest(files, world_.log);
+      return files;
+    }
+    pieces.head_sizes = {left};
+    pieces.head_times = {2000};
+    return build(pieces, world_.log, &world_.witness);
+  }
+
+  // Another history from some entry on, signed with the right key.
+  Files fork() {
+    Pieces pieces = pieces_;
+    for (std::size_t i = pick(kHeld); i < pieces.entries.size(); ++i) {
+      pieces.entries[i] = entry_line(i + 1, static_cast<std::int64_t>(i + 1),
+                                     "Model/payments/other" + std::to_string(pick(1000)));
+    }
+    return build(pieces, world_.log, nullptr_or_witness());
+  }
+
+  // An older state, vouched for by a key that no longer counts.
+  Files old_key() {
+    Pieces pieces = pieces_;
+    const std::size_t left = 9 + pick(kEntries - 9);
+    pieces.entries.resize(left);
+    pieces.head_sizes = {left};
+    pieces.head_times = {2000};
+    Files files = build(pieces, world_.old_log, nullptr_or_witness());
+    if (pick(2) == 0) sign_manifest(files, kOrigin, world_.log);  // A careless operator helps.
+    return files;
+  }
+
+  // Yesterday's bundle whole, or yesterday's heads with today's entries.
+  Files replay() {
+    Pieces pieces = pieces_;
+    const std::size_t left = 9 + pick(kHeld - 9);
+    pieces.entries.resize(left);
+    pieces.head_sizes = {left};
+    pieces.head_times = {1500};
+    Files old = build(pieces, world_.log, &world_.witness);
+    if (pick(2) == 0) return old;
+    Files files = honest_;
+    files["audit/heads.jsonl"] = old["audit/heads.jsonl"];
+    if (pick(2) == 0) resign_manifest(files, world_.log);
+    return files;
+  }
+
+  // A good log, but another one.
+  Files swap_stores() {
+    Pieces pieces = pieces_;
+    for (std::size_t i = 0; i < pieces.entries.size(); ++i) {
+      pieces.entries[i] = entry_line(i + 1, static_cast<std::int64_t>(i + 1),
+                                     "Model/other/m" + std::to_string(pick(100)));
+    }
+    if (pick(2) == 0) pieces.origin = "falaj/other";
+    Files other = build(pieces, pick(2) == 0 ? world_.log : world_.thief, &world_.witness);
+    if (pick(2) == 0) return other;
+    Files files = honest_;
+    files["audit/entries.jsonl"] = other["audit/entries.jsonl"];
+    return files;
+  }
+
+  // An insider dates something back, behind the kept head too: the order of times tells.
+  Files clock_back() {
+    Pieces pieces = pieces_;
+    if (pick(2) == 0) {
+      const std::size_t i = kHeld + 1 + pick(kEntries - kHeld - 1);
+      pieces.entries[i] = entry_line(i + 1, static_cast<std::int64_t>(pick(i)), "Model/payments/m");
+    } else {
+      pieces.head_times[1] = static_cast<std::int64_t>(pick(1999));
+    }
+    return build(pieces, world_.log, &world_.witness);
+  }
+
+  // In the witness's name by somebody else, or the witness's own from another head or time.
+  Files forged_cosignature() {
+    Pieces pieces = pieces_;
+    Files files = build(pieces, world_.log, nullptr);
+    std::string& heads = files["audit/heads.jsonl"];
+    heads.clear();
+    for (std::size_t i = 0; i < pieces.head_sizes.size(); ++i) {
+      fc::Note note = fc::parse_note(head_note(pieces, pieces.head_sizes[i], pieces.head_times[i],
+                                               world_.log, nullptr))
+                          .value();
+      note.signatures.push_back(forged_signature(note.body));
+      heads += quoted_note(fc::to_text(note));
+    }
+    resign_manifest(files, world_.log);
+    return files;
+  }
+
+  fc::NoteSignature forged_signature(const std::string& body) {
+    // The right key's id in front of a signature that it never gave for this.
+    fc::NoteSignature genuine =
+        fc::cosign_note("falaj/other\n1\n" + fc::base64(std::string(32, 'r')) + "\n", kWitness,
+                        world_.witness, 2001)
+            .value();
+    switch (pick(3)) {
+      case 0:
+        return genuine;
+      case 1: {
+        fc::NoteSignature own = fc::cosign_note(body, kWitness, world_.witness, 2001).value();
+        own.blob[4 + pick(72)] ^= static_cast<char>(1 << pick(8));
+        return own;
+      }
+      default: {
+        fc::NoteSignature theft = fc::cosign_note(body, kWitness, world_.thief, 2001).value();
+        theft.blob = genuine.blob.substr(0, 4) + theft.blob.substr(4);
+        return theft;
+      }
+    }
+  }
+
+  // A part rewritten, dropped or smuggled in, with a manifest that fits but nobody signed.
+  Files altered_manifest() {
+    Files files = honest_;
+    switch (pick(5)) {
+      case 0:
+        files["access/matrix.json"] = "{\"rows\":[\"permit\"]}\n";
+        break;
+      case 1:
+        files["access/matrix.json"] = "{\"rows\":[\"permit\"]}\n";
+        files["manifest.json"] = manifest_of(files, kOrigin, kEntries, root_of(pieces_, kEntries));
+        break;
+      case 2:
+        files["access/matrix.json"] = "{\"rows\":[\"permit\"]}\n";
+        files["manifest.json"] = manifest_of(files, kOrigin, kEntries, root_of(pieces_, kEntries));
+        sign_manifest(files, kOrigin, world_.thief);
+        break;
+      case 3:
+        files.erase("access/matrix.json");
+        break;
+      default:
+        files["access/extra" + std::to_string(pick(100)) + ".json"] = "{}\n";
+    }
+    return files;
+  }
+
+  std::mt19937_64 random_;
+  const World world_;
+  const Pieces pieces_ = honest_pieces();
+  const Files honest_;
+};
+
+std::size_t tamperings() {
+  const char* asked = std::getenv("FALAJ_TAMPERINGS");
+  return asked == nullptr ? 600 : static_cast<std::size_t>(std::strtoull(asked, nullptr, 10));
+}
+
+// How many of `count` tamperings, of every kind in turn, pass for honest.
+std::map<int, std::size_t> undetected(std::uint64_t seed, std::size_t count, const Checks& checks) {
+  Tamperer tamperer(seed);
+  const Trust trust = trust_of(tamperer.world());
+  std::map<int, std::size_t> missed;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int kind = static_cast<int>(i % kKinds);
+    const Files files = tamperer.tamper(kind);
+    if (files == tamperer.honest()) continue;
+    if (check_bundle(files, trust, checks).holds()) ++missed[kind];
+  }
+  return missed;
+}
+
+TEST(Tampering, an_honest_bundle_holds) {
+  const Tamperer tamperer(1);
+  const Report report = check_bundle(tamperer.honest(), trust_of(tamperer.world()));
+  for (const Finding& finding : report.findings) EXPECT_TRUE(finding.holds) << finding.text;
+  EXPECT_EQ(report.entries, kEntries);
+  Trust without = trust_of(tamperer.world());
+  without.checkpoint.reset();
+  without.witnesses.clear();
+  EXPECT_TRUE(check_bundle(tamperer.honest(), without).holds());
+}
+
+TEST(Tampering, of_twelve_kinds_is_always_found) {
+  const std::size_t count = tamperings();
+  const auto missed = undetected(20'261'116, count, {});
+  for (const auto& [kind, number] : missed) ADD_FAILURE() << name_of(kind) << ": " << number;
+  std::printf("%zu tamperings of %d kinds: all found\n", count, static_cast<int>(kKinds));
+}
+
+// A check that could be left out without anybody noticing would be no check.
+TEST(Tampering, is_missed_as_soon_as_one_check_is_left_out) {
+  const std::pair<const char*, bool Checks::*> all[] = {
+      {"manifest_signature", &Checks::manifest_signature},
+      {"file_hashes", &Checks::file_hashes},
+      {"unlisted_files", &Checks::unlisted_files},
+      {"entry_form", &Checks::entry_form},
+      {"entry_times", &Checks::entry_times},
+      {"head_signatures", &Checks::head_signatures},
+      {"head_roots", &Checks::head_roots},
+      {"coverage", &Checks::coverage},
+      {"head_times", &Checks::head_times},
+      {"cosignatures", &Checks::cosignatures},
+      {"held_checkpoint", &Checks::held_checkpoint}};
+  for (const auto& [name, member] : all) {
+    Checks checks;
+    checks.*member = false;
+    EXPECT_FALSE(undetected(7, 480, checks).empty()) << "nothing needs the check " << name;
+  }
+}
+
+// Proofs by themselves: 10 000 forgeries, seed 9162, of the two files that falaj-verify takes.
+TEST(ForgedProofs, are_all_refused) {
+  const World world;
+  const Pieces pieces = honest_pieces();
+  Trust trust = trust_of(world);
+  std::vector<falaj::Sha256> leaves;
+  for (const std::string& entry : pieces.entries) leaves.push_back(fc::leaf_hash(entry));
+  const fc::HashReader reader = [&](unsigned level,
+                                    std::uint64_t index) -> falaj::Result<falaj::Sha256> {
+    const std::size_t width = std::size_t{1} << level;
+    const auto begin = leaves.begin() + static_cast<std::ptrdiff_t>(index * width);
+    return fc::root_of({begin, begin + static_cast<std::ptrdiff_t>(width)});
+  };
+  const std::string note = head_note(pieces, kEntries, 3000, world.log, nullptr);
+  const std::string stolen = head_note(pieces, kEntries, 3000, world.thief, nullptr);
+  auto file = [&](const std::string& checkpoint, const std::string& entry, std::size_t index,
+                  const fc::Proof& proof) {
+    std::string text = quoted_note(checkpoint);
+    text.replace(0, 8, "{\"checkpoint\":");
+    text.resize(text.size() - 2);
+    if (!entry.empty()) {
+      text += ",\"entry\":\"";
+      for (const char c : entry) text += c == '"' ? std::string("\\\"") : std::string(1, c);
+      text += "\",\"index\":" + std::to_string(index);
+    }
+    text += ",\"proof\":[";
+    for (std::size_t i = 0; i < proof.size(); ++i) {
+      text += std::string(i == 0 ? "" : ",") + "\"" + proof[i].hex() + "\"";
+    }
+    return text + "]}";
+  };
+  std::mt19937_64 random(9162);
+  for (int i = 0; i < 10'000; ++i) {
+    const std::size_t index = random() % kEntries;
+    const bool inclusion = i % 2 == 0;
+    const std::string entry = inclusion ? pieces.entries[index] : "";
+    fc::Proof proof = inclusion ? fc::inclusion_proof(reader, index, kEntries).value()
+                                : fc::consistency_proof(reader, kHeld, kEntries).value();
+    const auto holds = [&](const std::string& text) {
+      return (inclusion ? check_inclusion_file(text, trust) : check_consistency_file(text, trust))
+          .holds();
+    };
+    ASSERT_TRUE(holds(file(note, entry, index, proof)));
+    const auto place = proof.begin() + static_cast<std::ptrdiff_t>(random() % proof.size());
+    switch (random() % (inclusion ? 7 : 5)) {
+      case 0:
+        place->bytes[random() % 32] ^= static_cast<std::uint8_t>(1u << (random() % 8));
+        break;
+      case 1:
+        proof.erase(place);
+        break;
+      case 2:
+        proof.insert(place, *place);
+        break;
+      case 3:
+        proof.push_back(leaves[random() % kEntries]);
+        break;
+      case 4:
+        ASSERT_FALSE(holds(file(stolen, entry, index, proof)));
+        continue;
+      case 5:
+        ASSERT_FALSE(holds(file(note, entry, (index + 1) % kEntries, proof)));
+        continue;
+      default:
+        ASSERT_FALSE(holds(file(note, pieces.entries[(index + 1) % kEntries], index, proof)));
+        continue;
+    }
+    ASSERT_FALSE(holds(file(note, entry, index, proof)));
+  }
+}
+
+}  // namespace
+}  // namespace falaj_verify

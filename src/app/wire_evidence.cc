@@ -1,0 +1,71 @@
+// What a bundle of evidence says besides the audit log: each part is a report of its own service.
+#include "app/wiring.h"
+#include "base/json.h"
+#include "storage/objects.h"
+
+namespace falaj::app {
+namespace {
+
+Result<std::string> key_inventory(security::keys::KeyTree& tree) {
+  Value value;
+  value["vault"] = tree.vault_name();
+  value["roots"] = Value::array();
+  const auto roots = FALAJ_TRY(tree.roots());
+  for (const security::keys::RootKey& root : roots) {
+    Value item;
+    item["id"] = root.id;
+    item["zone"] = root.zone.name();
+    item["created"] = to_rfc3339(root.created);
+    value["roots"].push(std::move(item));
+  }
+  value["keys"] = Value::array();
+  const auto rings = FALAJ_TRY(tree.inventory());
+  for (const auto& ring : rings) value["keys"].push(security::keys::to_value(ring));
+  return to_pretty_json(value) + "\n";
+}
+
+Result<std::vector<storage::Object>> projects_of(storage::SqlStore& sql) {
+  std::vector<storage::Object> projects;
+  FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+    projects = FALAJ_TRY(storage::list_objects(tx, "Project"));
+    return {};
+  }));
+  return projects;
+}
+
+// Every version of every model: what it is, what it was trained on, where and for what it may be
+// used.
+Result<std::string> model_cards(storage::SqlStore& sql, const registry::Models& models) {
+  Value value;
+  value["models"] = Value::array();
+  const auto projects = FALAJ_TRY(projects_of(sql));
+  for (const storage::Object& project : projects) {
+    const ProjectName name(project.name);
+    const auto names = FALAJ_TRY(models.models(name));
+    for (const std::string& model : names) {
+      const auto versions = FALAJ_TRY(models.versions(name, model));
+      for (const registry::ModelVersion& version : versions) {
+        Value card = registry::to_value(version);
+        card["project"] = project.name;
+        card["purpose"] = project.spec["purpose"];
+        card["aliases"] = FALAJ_TRY(models.aliases(name, model));
+        value["models"].push(std::move(card));
+      }
+    }
+  }
+  return to_pretty_json(value) + "\n";
+}
+
+}  // namespace
+
+void wire_evidence(AuditTrail& trail, Storage& storage, Training& training, const Clock& clock) {
+  std::vector<security::EvidencePart> parts;
+  parts.push_back(
+      {"keys/inventory.json", [tree = storage.keys.tree.get()] { return key_inventory(*tree); }});
+  parts.push_back({"models/cards.json", [sql = storage.sql.get(), models = training.models.get()] {
+                     return model_cards(*sql, *models);
+                   }});
+  trail.evidence = std::make_unique<security::EvidenceDesk>(*trail.heads, clock, std::move(parts));
+}
+
+}  // namespace falaj::app
