@@ -54,12 +54,12 @@ Status Program::open(const Options& options) {
         if (loop_) loop_->wake();
       });
   FALAJ_TRY(first_objects());
-  wire_evidence(trail_, storage_, training_, clock_);
+  wire_evidence(options, trail_, storage_, training_, clock_);
   sign_head();
   warn_if_failed("deployments", serving_.deployments->tick());
   wire_gate(options, control_, *identity_, storage_, training_, serving_, metrics_);
-  http_ = wire_routes(options, tls_, trail_, *catalog_, control_, storage_, features_, training_, serving_,
-                      metrics_, clock_);
+  http_ = wire_routes(options, tls_, trail_, *catalog_, control_, storage_, features_, training_,
+                      serving_, metrics_, clock_);
   for (net::Route& route : api::identity_routes(*identity_, clock_)) {
     http_.router->add(std::move(route));
   }
@@ -117,6 +117,9 @@ void Program::start_ticking(const Options& options) {
       std::make_unique<exec::Ticker>("audit", options.audit.head_interval, [this] { sign_head(); });
   accounts_ =
       std::make_unique<exec::Ticker>("accounts", kAccountsInterval, [this] { identity_->tick(); });
+  journal_ = std::make_unique<exec::Ticker>("journal", options.audit.access_interval, [this] {
+    warn_if_failed("access journal", trail_.journal->tick());
+  });
   live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500),
                                          [this] { http_.feed->tick(); });
 }
@@ -142,7 +145,9 @@ Program::~Program() {
   if (http_.server) http_.server->drain(Duration::seconds(1));
   http_.server.reset();
   if (training_.queue) training_.queue->stop();
+  if (journal_) journal_->stop();
   if (audit_) audit_->stop();
+  if (journal_) warn_if_failed("access journal", trail_.journal->tick());
   if (audit_) sign_head();
 }
 

@@ -125,6 +125,7 @@ Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Cl
   trail.witness = FALAJ_TRY(make_witness(options.audit.witness));
   trail.heads = std::make_unique<security::Heads>(*storage.sql, *storage.audit, *trail.signer,
                                                   clock, trail.witness.get());
+  trail.journal = std::make_unique<security::AccessJournal>(*storage.audit, clock);
   std::string warning;
   FALAJ_TRY(trail.heads->check_start(&warning));
   if (!warning.empty()) log::warn("audit", {{"witness", warning}});

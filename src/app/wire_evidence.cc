@@ -1,4 +1,5 @@
 // What a bundle of evidence says besides the audit log: each part is a report of its own service.
+#include "app/restore_drill.h"
 #include "app/wiring.h"
 #include "base/json.h"
 #include "storage/objects.h"
@@ -58,12 +59,16 @@ Result<std::string> model_cards(storage::SqlStore& sql, const registry::Models& 
 
 }  // namespace
 
-void wire_evidence(AuditTrail& trail, Storage& storage, Training& training, const Clock& clock) {
+void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, Training& training,
+                   const Clock& clock) {
   std::vector<security::EvidencePart> parts;
   parts.push_back(
       {"keys/inventory.json", [tree = storage.keys.tree.get()] { return key_inventory(*tree); }});
   parts.push_back({"models/cards.json", [sql = storage.sql.get(), models = training.models.get()] {
                      return model_cards(*sql, *models);
+                   }});
+  parts.push_back({"restore/drill.json", [folder = options.data_folder, &storage, &clock] {
+                     return restore_drill(folder, storage, clock);
                    }});
   trail.evidence = std::make_unique<security::EvidenceDesk>(*trail.heads, clock, std::move(parts));
 }

@@ -26,6 +26,7 @@
 #include "registry/retrain_due.h"
 #include "security/audit.h"
 #include "security/audit/heads.h"
+#include "security/audit/journal.h"
 #include "security/certificates/certificates.h"
 #include "security/evidence/evidence.h"
 #include "security/identity/identity.h"
@@ -138,12 +139,14 @@ struct AuditTrail {
   std::unique_ptr<security::Witness> witness;
   std::unique_ptr<security::Heads> heads;
   std::unique_ptr<security::EvidenceDesk> evidence;
+  std::unique_ptr<security::AccessJournal> journal;  // Of reads and predictions.
 };
 // Starts the signer and holds the log against what it and the witness know: FJ-7051 for a data
 // folder that was set back.
 Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Clock& clock);
 // Once the services it reports on are there.
-void wire_evidence(AuditTrail& trail, Storage& storage, Training& training, const Clock& clock);
+void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, Training& training,
+                   const Clock& clock);
 
 // What the server shows to its clients and whom of them it knows by certificate.
 struct Tls {
@@ -221,6 +224,7 @@ struct Http {
   std::unique_ptr<api::Services> services;
   std::unique_ptr<api::LiveFeed> feed;
   std::unique_ptr<net::Router> router;
+  security::AccessJournal* journal = nullptr;
   std::unique_ptr<net::Server> server;
 };
 // Who may pass to the routes' handlers.
