@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "features/internal/erasing.h"
 #include "features/internal/quarantine.h"
 #include "features/internal/segment_writer.h"
 #include "features/internal/segments.h"
@@ -328,6 +329,16 @@ Result<IngestReport> Ingest::append(const security::RequestContext& context,
   impl_->metrics.histogram(seconds_metric(), {definition.project, view})
       .observe_nanos(monotonic_nanos() - began);
   if (!report.ok()) return report.error().within("ingest " + view);
+  return report;
+}
+
+Result<ErasedView> Ingest::erase(const security::RequestContext& context, const std::string& view,
+                                 const Subject& subject) {
+  const MutexLock lock(impl_->turn_of(context.project.str(), view));
+  const ViewDefinition definition = FALAJ_TRY(impl_->definition(context.project.str(), view));
+  Result<ErasedView> report = erase_from_view(
+      {impl_->sql, impl_->blobs, impl_->online, impl_->audit}, context, definition, subject);
+  if (!report.ok()) return report.error().within("erase from " + view);
   return report;
 }
 

@@ -54,6 +54,8 @@ struct IngestFile {
 };
 
 class Online;
+struct Subject;
+struct ErasedView;
 
 // Thread-safe; ingests of one view take turns.
 class Ingest {
@@ -67,6 +69,11 @@ class Ingest {
   // FJ-3002 too when a feature's share of nulls is over its nulls_max: nothing is committed.
   Result<IngestReport> append(const security::RequestContext& context, const std::string& view,
                               const IngestFile& file);
+
+  // Takes every row of the subject out of the view: its segments, online, its quarantines. See
+  // features/erasure.h, which calls it for each view.
+  Result<ErasedView> erase(const security::RequestContext& context, const std::string& view,
+                           const Subject& subject);
 
  private:
   struct Impl;

@@ -144,6 +144,22 @@ class OnlineRows final : public Online {
     return out;
   }
 
+  // First durably, then in memory: a crash in between leaves nothing to be loaded again.
+  Result<std::uint64_t> erase(const ProjectName& project, const FeatureView& view,
+                              const Entity& entity, const std::vector<std::string>& keys) override {
+    ViewState* state = FALAJ_TRY(state_of(project.str(), view, entity));
+    const MutexLock lock(state->turn);
+    if (!state->zone.labelled()) FALAJ_TRY(find_zone(*state));
+    if (!state->zone.labelled() || keys.empty()) return std::uint64_t{0};
+    std::vector<storage::KvWrite> batch;
+    for (const std::string& key : keys) batch.push_back({kRowMark + key, std::nullopt});
+    FALAJ_TRY(kv_.write(state->owner(), batch));
+    std::uint64_t removed = 0;
+    for (const std::string& key : keys) removed += state->index->erase(key) ? 1 : 0;
+    FALAJ_TRY(record_keys(*state));
+    return removed;
+  }
+
   std::uint64_t keys(const ProjectName& project, const std::string& view) const override {
     const MutexLock lock(states_mutex_);
     const auto state = states_.find({project.str(), view});

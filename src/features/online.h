@@ -72,6 +72,10 @@ class Online {
   virtual Result<Published> publish(const ProjectName& project, const FeatureView& view,
                                     const Entity& entity, const table::Batch& rows,
                                     std::uint64_t commit) = 0;
+  // Removes the rows of these encoded keys, at once and durably. How many there were.
+  virtual Result<std::uint64_t> erase(const ProjectName& project, const FeatureView& view,
+                                      const Entity& entity,
+                                      const std::vector<std::string>& keys) = 0;
   virtual std::uint64_t keys(const ProjectName& project, const std::string& view) const = 0;
   // Forget cached plans; called when a definition was applied or deleted.
   virtual void definitions_changed() = 0;

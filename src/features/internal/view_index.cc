@@ -77,6 +77,23 @@ ViewIndex::Put ViewIndex::put(std::string_view key, std::span<const std::uint64_
   return Put::kNewer;
 }
 
+// The slot stays taken, so that what was placed behind it is still found; a hash that no key in
+// this shard has keeps anybody from finding the row.
+bool ViewIndex::erase(std::string_view key) {
+  const std::uint64_t hash = hash64(key);
+  Shard& shard = shards_[hash >> kShardShift];
+  const MutexLock lock(shard.mutex);
+  const std::uint32_t row = shard.find(key, hash);
+  if (row == kNone) return false;
+  const std::uint64_t begin = row == 0 ? 0 : shard.key_ends[row - 1];
+  std::fill_n(shard.key_bytes.begin() + static_cast<std::ptrdiff_t>(begin), key.size(), '\0');
+  std::fill_n(shard.words.begin() + static_cast<std::ptrdiff_t>(row * width_), width_, 0);
+  shard.hashes[row] = ~hash;
+  shard.replaced.erase(row);
+  keys_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
 void ViewIndex::show(std::uint64_t commit) {
   // A reader that holds a shard's mutex sees either the old number and the replaced rows, or the
   // new number; the rows are dropped only under that mutex.

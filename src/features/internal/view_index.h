@@ -65,6 +65,8 @@ class ViewIndex {
 
   // Keeps the row if its (event, created, sequence) is larger than what is there. One writer.
   Put put(std::string_view key, std::span<const std::uint64_t> row, Replaced replaced);
+  // Forgets the row and overwrites it. False when there was none.
+  bool erase(std::string_view key);
   // Rows of commits up to this one are visible from now on.
   void show(std::uint64_t commit);
 
