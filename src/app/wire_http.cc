@@ -61,7 +61,8 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
                     build_text(),
                     clock.now(),
                     storage.key_admin.get(),
-                    training.retrain_due.get()});
+                    training.retrain_due.get(),
+                    eraser_of(storage, features, clock)});
   http.feed = std::make_unique<api::LiveFeed>(*http.services);
   http.router = std::make_unique<net::Router>();
   for (net::Route& route : api::native_routes(*http.services, *http.feed)) {

@@ -1,6 +1,8 @@
 #include <sys/stat.h>
 
 #include "app/wiring.h"
+#include "base/decode.h"
+#include "security/residency/residency.h"
 #include "storage/small_file.h"
 
 namespace falaj::app {
@@ -63,9 +65,67 @@ Result<std::vector<std::string>> sets_with(const features::TrainingSets& sets,
   return ids;
 }
 
+// FJ-7034 while the zone's retention has not passed since the key was made.
+Status check_retention(storage::SqlStore& sql, const keys::KeyScope& scope, Timestamp created,
+                       Timestamp now) {
+  std::vector<security::residency::ZoneInfo> zones;
+  FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+    for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "Zone"))) {
+      Fields fields(object.spec, "Zone " + object.name);
+      const std::string parent = FALAJ_TRY(fields.text("parent"));
+      const Duration retention = FALAJ_TRY(fields.duration("retention", Duration{}));
+      zones.push_back({Zone(object.name), Zone(parent), "", retention});
+    }
+    return {};
+  }));
+  const security::residency::ZoneMap map(std::move(zones), {});
+  if (!map.has(scope.zone)) return {};
+  const Timestamp until = map.retention_until(scope.zone, created);
+  if (until <= now) return {};
+  return Error{ErrorId::kRetentionHeld, "zone " + scope.zone.name() + " keeps " + scope.object +
+                                            " until " + to_rfc3339(until)};
+}
+
 }  // namespace
 
-Status wire_shredding(Storage& storage, Features& features, Training& training) {
+api::EraseSubject eraser_of(Storage& storage, Features& features, const Clock& clock) {
+  return [&storage, &features, &clock](const security::RequestContext& context,
+                                       const std::string& entity, const Value& key,
+                                       keys::ShredGround ground) -> Result<Value> {
+    const std::string& project = context.project.str();
+    for (const keys::RingInfo& ring : FALAJ_TRY(storage.keys.tree->inventory())) {
+      const bool rows =
+          ring.object.starts_with("FeatureView/") || ring.object.starts_with("TrainingSet/");
+      if (ring.project != project || !rows || ring.shredded.nanos != 0) continue;
+      const keys::KeyScope scope{project, ring.zone, ring.object, "", ""};
+      FALAJ_TRY(check_retention(*storage.sql, scope, ring.created, clock.now()));
+    }
+    const features::EraseReport report = FALAJ_TRY(features::erase_subject(
+        context, {*storage.sql, *storage.blobs, *features.ingest, *features.training_sets}, entity,
+        key));
+    // The keys of the old segments are deleted; now their last copies in the log go too.
+    FALAJ_TRY(storage::purge_deleted(storage.keys.path));
+    Value reply = to_value(report);
+    reply["receipts"] = Value::array();
+    for (const std::string& set : report.training_sets) {
+      const Result<keys::ShredOutcome> shredded = storage.key_admin->shred(
+          context, {project, Zone(), "TrainingSet/" + set, "", ""}, ground);
+      if (shredded.ok()) {
+        reply["receipts"].push(to_value(*shredded));
+      } else if (shredded.error().id != ErrorId::kKeyMissing) {  // Shredded before: done.
+        return shredded.error();
+      }
+    }
+    return reply;
+  };
+}
+
+Status wire_shredding(Storage& storage, Features& features, Training& training,
+                      const Clock& clock) {
+  storage.keys.tree->set_shred_guard(
+      [sql = storage.sql.get(), &clock](const keys::KeyScope& scope, Timestamp created) {
+        return check_retention(*sql, scope, created, clock.now());
+      });
   storage.key_admin->set_after_shred(
       [sets = features.training_sets.get(), due = training.retrain_due.get()](
           const security::RequestContext& context,
@@ -80,6 +140,7 @@ Status wire_shredding(Storage& storage, Features& features, Training& training) 
         }
         return reply;
       });
+  FALAJ_TRY(features::finish_erasures(*storage.sql, *storage.blobs));
   return storage.key_admin->deliver_receipts();
 }
 
@@ -90,6 +151,7 @@ Result<Keys> wire_keys(const Options& options, const Clock& clock) {
   Keys parts;
   parts.vault =
       FALAJ_TRY(open_vault(options, fresh ? keys::IfMissing::kCreate : keys::IfMissing::kRefuse));
+  parts.path = path;
   parts.sql = FALAJ_TRY(storage::open_sqlite(path));
   keys::KeyTreeOptions tree;
   tree.purge = [path] { return storage::purge_deleted(path); };

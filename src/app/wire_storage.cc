@@ -19,6 +19,7 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       security::kAuditMigration,
       security::kIdentityMigration,
       features::kFeaturesMigration,
+      features::kErasureMigration,
       tracking::kTrackingMigration,
       registry::kRegistryMigration,
       registry::kRetrainDueMigration,

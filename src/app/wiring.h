@@ -15,6 +15,7 @@
 #include "api/native/services.h"
 #include "catalog/catalog.h"
 #include "exec/timers.h"
+#include "features/erasure.h"
 #include "features/ingest.h"
 #include "features/online.h"
 #include "features/training_sets.h"
@@ -109,7 +110,8 @@ struct Options {
 };
 
 struct Keys {
-  std::unique_ptr<storage::SqlStore> sql;  // keys.db: wrapped keys only.
+  std::string path;  // keys.db: wrapped keys only.
+  std::unique_ptr<storage::SqlStore> sql;
   std::unique_ptr<security::keys::KeyVault> vault;
   std::unique_ptr<security::keys::KeyTree> tree;
 };
@@ -205,9 +207,11 @@ struct Training {
 Result<Training> wire_training(const Options& options, Storage& storage, Features& features,
                                telemetry::Metrics& metrics, const Clock& clock);
 
-// Models that learned from shredded data are marked; receipts that a crash kept from the audit log
-// are entered.
-Status wire_shredding(Storage& storage, Features& features, Training& training);
+// Retention is asked before keys are destroyed; models that learned from shredded data are marked;
+// receipts that a crash kept from the audit log are entered, and erasures it cut short finished.
+Status wire_shredding(Storage& storage, Features& features, Training& training, const Clock& clock);
+// One person's rows out of every view, and the frozen sets that hold them shredded.
+api::EraseSubject eraser_of(Storage& storage, Features& features, const Clock& clock);
 
 struct Serving {
   std::unique_ptr<serving::Runtime> runtime;

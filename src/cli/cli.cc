@@ -108,6 +108,7 @@ class Tree {
   void add_sign_in();
   void add_users();
   void add_tokens();
+  void add_erase();
   void add_config();
   void add_rest();
 
@@ -153,6 +154,7 @@ Tree::Tree(const Hooks& hooks)
   add_sign_in();
   add_users();
   add_tokens();
+  add_erase();
   add_config();
   add_rest();
 }
@@ -653,6 +655,17 @@ void Tree::add_evidence() {
          [this](const Session& s) { return export_evidence(s, words_.file); })
       ->add_option("--out", words_.file, "A new folder")
       ->required();
+void Tree::add_erase() {
+  CLI::App* erase = remote(root_, "erase",
+                           "Take one person out of every feature view, and shred the training sets "
+                           "that hold them",
+                           [this](const Session& s) {
+                             return erase_subject(s, words_.name, words_.keys, words_.ground);
+                           });
+  erase->add_option("entity", words_.name, "Entity, e.g. customer")->required();
+  erase->add_option("keys", words_.keys, "Its keys: customer_id=42")->required();
+  words_.ground = "erasure-request";
+  erase->add_option("--ground", words_.ground, "As for keys shred")->capture_default_str();
 }
 
 void Tree::add_config() {

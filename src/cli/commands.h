@@ -52,6 +52,8 @@ Status set_alias(const Session& session, const std::string& model, const std::st
 // What the reply to setting an alias says of the deployments that follow it; FJ-5003 names those
 // that do not serve `version`.
 Status alias_taken(const Value& reply, std::int64_t version);
+// {"customer_id": 42} from customer_id=42; FJ-1016 otherwise.
+Result<Value> entity_of(const std::vector<std::string>& keys);
 // `keys` are name=value, each name once.
 Status predict(const Session& session, const std::string& deployment,
                const std::vector<std::string>& keys);
@@ -98,6 +100,9 @@ struct KeyChoice {
 Status show_keys(const Session& session, const std::string& project);
 Status rotate_key(const Session& session, const KeyChoice& choice);
 Status raise_key(const Session& session, const KeyChoice& choice, std::int64_t version);
+// `keys` are name=value of the entity; takes the person out of every view of the project.
+Status erase_subject(const Session& session, const std::string& entity,
+                     const std::vector<std::string>& keys, const std::string& ground);
 Status shred_key(const Session& session, const KeyChoice& choice, const std::string& ground);
 
 // Access. `object` is "Kind" or "Kind/name" or ""; `principal` "" asks for oneself. can_i fails

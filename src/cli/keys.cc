@@ -81,4 +81,30 @@ Status shred_key(const Session& session, const KeyChoice& choice, const std::str
   return {};
 }
 
+Status erase_subject(const Session& session, const std::string& entity,
+                     const std::vector<std::string>& keys, const std::string& ground) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  Value body;
+  body["entity"] = entity;
+  body["key"] = FALAJ_TRY(entity_of(keys));
+  body["ground"] = ground;
+  const Value reply =
+      FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/subjects:erase", body));
+  Table table({"VIEW", "ROWS", "SEGMENTS", "ONLINE", "QUARANTINES"});
+  for (const Value& view : items(reply["views"])) {
+    table.add({view.text("view"), cell(view["rows"]), cell(view["segments"]), cell(view["online"]),
+               cell(view["quarantines"])});
+  }
+  std::string text = "erased " + cell(reply["rows"]) + " rows\n" + table.str();
+  for (const Value& receipt : items(reply["receipts"])) {
+    text += "shredded " + receipt.text("object") + ": receipt " + receipt.text("id") +
+            ", audit entry " + cell(receipt["audit_sequence"]) + "\n";
+    for (const Value& due : items(receipt["consequences"]["retrain_due"])) {
+      text += "retrain due: " + due.text("model") + " version " + cell(due["version"]) + "\n";
+    }
+  }
+  print(session.format, reply, text);
+  return {};
+}
+
 }  // namespace falaj::cli

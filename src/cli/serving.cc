@@ -26,6 +26,8 @@ void add_versions(Table& table, const Value& model) {
   }
 }
 
+}  // namespace
+
 // customer_id=42 → a whole number; anything else stays text.
 Result<Value> entity_of(const std::vector<std::string>& keys) {
   Value entity = Value::object();
@@ -45,8 +47,6 @@ Result<Value> entity_of(const std::vector<std::string>& keys) {
   }
   return entity;
 }
-
-}  // namespace
 
 Status alias_taken(const Value& reply, std::int64_t version) {
   std::string refused;

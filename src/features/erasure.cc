@@ -27,7 +27,7 @@ Result<Subject> subject_from_value(const Entity& entity, const Value& key) {
       return Error(ErrorId::kWrongType, field.name + " is a " + std::string(part.type_name()) +
                                             ", not a " + (number ? "whole number" : "text"));
     }
-    subject.names.push_back(field.name);
+    subject.keys.push_back(field);
     if (number) {
       subject.parts.emplace_back(part.as_int());
     } else {
@@ -83,31 +83,58 @@ Result<Found> find_views(storage::SqlTransaction& tx, const std::string& project
   for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "FeatureView"))) {
     if (object.project != project) continue;
     const ViewDefinition view = FALAJ_TRY(load_view(tx, project, object.name));
-    if (has_all(names_of(view.entity.keys), found.subject.names)) {
+    if (has_all(names_of(view.entity.keys), names_of(found.subject.keys))) {
       found.views.push_back(object.name);
     }
   }
   return found;
 }
 
+// One that was shredded holds nobody.
+Result<bool> holds(const storage::BlobStore& blobs, const Manifest& manifest,
+                   const Subject& subject) {
+  if (!has_all(manifest.keys, names_of(subject.keys))) return false;
+  const auto file = blobs.open(owner_of(manifest), manifest.data);
+  if (!file.ok()) {
+    if (file.error().id == ErrorId::kKeyMissing) return false;
+    return file.error();
+  }
+  const std::string wanted = encode_key(subject.parts);
+  bool found = false;
+  table::ReadOptions options;
+  options.schema.fields = subject.keys;
+  FALAJ_TRY(table::read_table(
+      **file, table::Format::kParquet, options,
+      [&](const table::Batch& batch, const std::vector<std::uint64_t>&) -> Status {
+        std::vector<const table::Column*> columns;
+        for (const table::Column& column : batch.columns) columns.push_back(&column);
+        for (std::size_t row = 0; row < batch.rows() && !found; ++row) {
+          found = key_of_row(columns, row) == wanted;
+        }
+        return {};
+      }));
+  return found;
+}
+
 }  // namespace
 
-Result<EraseReport> erase_subject(const security::RequestContext& context, Ingest& ingest,
-                                  storage::SqlStore& sql, const TrainingSets& sets,
-                                  const std::string& entity, const Value& key) {
+Result<EraseReport> erase_subject(const security::RequestContext& context,
+                                  const ErasureServices& services, const std::string& entity,
+                                  const Value& key) {
   Found found;
-  FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+  FALAJ_TRY(services.sql.read([&](storage::SqlTransaction& tx) -> Status {
     found = FALAJ_TRY(find_views(tx, context.project.str(), entity, key));
     return {};
   }));
   EraseReport report;
   for (const std::string& view : found.views) {
-    report.views.push_back(FALAJ_TRY(ingest.erase(context, view, found.subject)));
+    report.views.push_back(FALAJ_TRY(services.ingest.erase(context, view, found.subject)));
     report.rows += report.views.back().rows;
   }
   std::set<std::string> names;
-  for (const Manifest& manifest : FALAJ_TRY(sets.list(context.project))) {
-    if (has_all(manifest.keys, found.subject.names)) names.insert(manifest.name);
+  for (const Manifest& manifest : FALAJ_TRY(services.sets.list(context.project))) {
+    if (names.contains(manifest.name)) continue;
+    if (FALAJ_TRY(holds(services.blobs, manifest, found.subject))) names.insert(manifest.name);
   }
   report.training_sets.assign(names.begin(), names.end());
   return report;

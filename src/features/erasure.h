@@ -17,7 +17,7 @@ namespace falaj::features {
 
 // A person (or whatever an Entity stands for) by the values of its keys.
 struct Subject {
-  std::vector<std::string> names;  // Key columns, in the entity's order.
+  std::vector<table::Field> keys;  // In the entity's order.
   std::vector<KeyPart> parts;
 };
 // `key` is {"customer_id": 42}: exactly the entity's keys, each of its type. FJ-1003/1004/1005.
@@ -33,7 +33,7 @@ struct ErasedView {
 
 struct EraseReport {
   std::vector<ErasedView> views;  // Every view that has the keys, also those without a row.
-  // Frozen sets that may hold the person: their keys are for the caller to shred.
+  // Frozen sets that hold the person: their keys are for the caller to shred.
   std::vector<std::string> training_sets;
   std::uint64_t rows = 0;
 };
@@ -43,10 +43,17 @@ extern const storage::Migration kErasureMigration;
 
 // From every view whose entity has the subject's keys (alone or among others). FJ-2001 when the
 // entity is not declared. Repeating it after a crash or an error finishes what was left; a view is
-// done or untouched. Ingests of a view wait meanwhile. Cost: reads every segment of those views.
-Result<EraseReport> erase_subject(const security::RequestContext& context, Ingest& ingest,
-                                  storage::SqlStore& sql, const TrainingSets& sets,
-                                  const std::string& entity, const Value& key);
+// done or untouched. Ingests of a view wait meanwhile. Cost: reads every segment of those views and
+// the key columns of every frozen set that has the keys.
+struct ErasureServices {
+  storage::SqlStore& sql;
+  storage::BlobStore& blobs;
+  Ingest& ingest;
+  const TrainingSets& sets;
+};
+Result<EraseReport> erase_subject(const security::RequestContext& context,
+                                  const ErasureServices& services, const std::string& entity,
+                                  const Value& key);
 
 // Destroys the old segments of erasures that a crash cut short. At start, and after every erasure.
 Status finish_erasures(storage::SqlStore& sql, storage::BlobStore& blobs);

@@ -25,7 +25,8 @@ class ErasureTest : public ::testing::Test {
     ASSERT_TRUE(report.ok()) << report.error().message;
   }
   Result<EraseReport> erase(std::string_view key, const std::string& entity = "customer") {
-    return erase_subject(world.context, *world.ingest, *world.sql, *world.training_sets, entity,
+    return erase_subject(world.context,
+                         {*world.sql, *world.blobs, *world.ingest, *world.training_sets}, entity,
                          json(key));
   }
   std::int64_t count(std::string_view sql) {
@@ -141,6 +142,22 @@ TEST_F(ErasureTest, old_segments_that_a_crash_left_are_destroyed_at_start) {
   ASSERT_TRUE(finish_erasures(*world.sql, *world.blobs).ok());
   EXPECT_FALSE(world.blobs->get(owner, left).ok());
   EXPECT_TRUE(finish_erasures(*world.sql, *world.blobs).ok());
+}
+
+TEST_F(ErasureTest, names_the_frozen_sets_that_hold_the_person_and_no_others) {
+  world.apply("Source", "labels", R"({"format":"csv","event_time":"at"})");
+  world.apply(
+      "FeatureView", "bought",
+      R"({"entity":"customer","source":"labels","features":[{"name":"y","type":"int64"}]})");
+  ASSERT_TRUE(
+      world.append("bought", "customer_id,at,y\n1,2026-01-03,1\n2,2026-01-03,0\n2,2026-01-04,1\n")
+          .ok());
+  world.apply("TrainingSet", "set", R"({"service":"svc","spine":{"view":"bought","label":"y"}})");
+  ASSERT_TRUE(world.training_sets->freeze(world.context, "set").ok());
+  EXPECT_TRUE(erase(R"({"customer_id":3})")->training_sets.empty());
+  EXPECT_EQ(erase(R"({"customer_id":1})")->training_sets, std::vector<std::string>{"set"});
+  // Repeated before the set was shredded: it still has to be.
+  EXPECT_EQ(erase(R"({"customer_id":1})")->training_sets, std::vector<std::string>{"set"});
 }
 
 TEST_F(ErasureTest, wants_exactly_the_keys_of_the_entity) {

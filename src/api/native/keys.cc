@@ -78,6 +78,18 @@ Result<Value> shred(Services& services, const net::Request& request) {
   return to_value(FALAJ_TRY(services.keys->shred(context, scope, why)));
 }
 
+Result<Value> erase(Services& services, const net::Request& request) {
+  const auto context = FALAJ_TRY(context_of(request, services.catalog));
+  const Value body = FALAJ_TRY(body_of(request));
+  Fields fields(body, "erasure");
+  const std::string entity = FALAJ_TRY(fields.required_text("entity"));
+  const Value key = FALAJ_TRY(fields.object("key"));
+  const std::string ground = FALAJ_TRY(fields.required_text("ground"));
+  FALAJ_TRY(fields.finish());
+  const keys::ShredGround why = FALAJ_TRY(keys::ground_from_name(ground));
+  return services.erase(context, entity, key, why);
+}
+
 }  // namespace
 
 std::vector<net::Route> key_routes(Services& services) {
@@ -106,6 +118,11 @@ std::vector<net::Route> key_routes(Services& services) {
       "Destroys the keys of {object}, or of one {subject} of it, on a {ground}: its data can never "
       "be read again. The receipt is in the audit log.",
       [&](const net::Request& request) { return shred(services, request); }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/subjects:erase", {"keys.shred", net::Target::in_project("Key")},
+      "Takes one person, {entity, key}, out of every feature view, and shreds the frozen training "
+      "sets that hold them; models that learned from those are retrain-due.",
+      [&](const net::Request& request) { return erase(services, request); }));
   return routes;
 }
 

@@ -24,6 +24,11 @@
 
 namespace falaj::api {
 
+// Takes the subject {key: value} of an entity out of the context's project. What became of it.
+using EraseSubject =
+    std::function<Result<Value>(const security::RequestContext&, const std::string& entity,
+                                const Value& key, security::keys::ShredGround ground)>;
+
 // References into the program's services; they outlive the router.
 struct Services {
   catalog::Catalog& catalog;
@@ -49,6 +54,7 @@ struct Services {
   // Null where a test has none: their routes and fields are left out.
   security::keys::KeyAdmin* keys = nullptr;
   registry::RetrainDue* retrain_due = nullptr;
+  EraseSubject erase;
 };
 
 class LiveFeed;

@@ -28,7 +28,7 @@ Rows split(const table::Batch& batch, std::size_t key_count, const Subject& subj
   std::vector<const table::Column*> whole;
   for (std::size_t i = 0; i < key_count; ++i) whole.push_back(&batch.columns[i]);
   std::vector<const table::Column*> named;
-  for (const std::string& name : subject.names) named.push_back(batch.find(name));
+  for (const table::Field& key : subject.keys) named.push_back(batch.find(key.name));
   const std::string wanted = encode_key(subject.parts);
   Rows rows;
   for (std::uint32_t row = 0; row < batch.rows(); ++row) {
@@ -137,7 +137,7 @@ Result<ErasedView> erase_from_view(const ErasingStores& stores,
     return {};
   }));
   std::set<std::string> keys;
-  if (subject.names.size() == definition.entity.keys.size()) {
+  if (subject.keys.size() == definition.entity.keys.size()) {
     keys.insert(encode_key(subject.parts));  // Online even if an earlier try stopped half-way.
   }
   const std::vector<Replacement> replaced =

@@ -178,7 +178,21 @@ Status StoredKeyTree::raise_min_version(const KeyScope& scope, std::int64_t vers
                                            " is not between " + std::to_string(ring->min_version) +
                                            " and " + std::to_string(ring->version)};
   }
-  return raise_ring(*ring, version);
+  FALAJ_TRY(raise_ring(*ring, version));
+  return place.project.empty() ? destroy_unused_roots("") : Status();
+}
+
+// The machine's root turns together with its ring: what no key stands under is of no more use.
+Status StoredKeyTree::destroy_unused_roots(const std::string& zone) {
+  std::vector<RootKey> roots = FALAJ_TRY(vault_.roots());
+  std::erase_if(roots, [&](const RootKey& root) { return root.zone.name() != zone; });
+  if (!roots.empty()) roots.pop_back();  // The newest.
+  for (const RootKey& root : roots) {
+    const storage::SqlRows used = FALAJ_TRY(
+        storage::query(store_, "SELECT 1 FROM key_versions WHERE root = ? LIMIT 1", {root.id}));
+    if (used.empty()) FALAJ_TRY(vault_.destroy_root(root.id));
+  }
+  return {};
 }
 
 Status StoredKeyTree::raise_ring(const Ring& ring, std::int64_t version) {

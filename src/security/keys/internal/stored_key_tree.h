@@ -79,6 +79,7 @@ class StoredKeyTree final : public KeyTree {
   Result<std::int64_t> rewrap_children(const Ring& ring);
   Status resume_rotations();
   Status raise_ring(const Ring& ring, std::int64_t version) FALAJ_REQUIRES(change_);
+  Status destroy_unused_roots(const std::string& zone) FALAJ_REQUIRES(change_);
   Status destroy_old_roots(const std::string& zone, std::int64_t keep_from) FALAJ_REQUIRES(change_);
 
   // shredding.cc
