@@ -61,6 +61,14 @@ function LookSwitches() {
   );
 }
 
+// Where the project's bytes may be, beside its name on every page.
+function ZoneOf({project}: {project: Project | undefined}) {
+  const {t} = useWords();
+  if (!project?.zone) return null;
+  return <span class="zone" title={t.models.zone}><span class="unseen">{t.models.zone}: </span>
+    <bdi>{project.zone}</bdi></span>;
+}
+
 function Switches({project, projects}: {project: string; projects: Project[]}) {
   const {t} = useWords();
   const {page} = useStore(place);
@@ -75,6 +83,7 @@ function Switches({project, projects}: {project: string; projects: Project[]}) {
           {projects.map((p) => <option key={p.name} value={p.name}>{p.name}</option>)}
         </select>
       </label>
+      <ZoneOf project={projects.find((p) => p.name === project)} />
       <LookSwitches />
       <SignedIn />
     </div>

@@ -11,6 +11,9 @@ class RequestCaller final : public net::Caller {
  public:
   explicit RequestCaller(CallerParts made) : parts(std::move(made)) {}
   const CallerParts parts;
+  void sent(std::size_t bytes) const override {
+    if (parts.on_sent) parts.on_sent(bytes);
+  }
 };
 
 const CallerParts& parts_of(const net::Request& request) {

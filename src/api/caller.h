@@ -5,6 +5,7 @@
 // that the gate used.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@ struct CallerParts {
   std::string reason{};                                        // Stated for break-glass.
   // Of the record or qualified name that the route's target named; else the query says.
   std::optional<std::string> project{};
+  // Told, on the event loop, of reply bytes that the socket took; may be empty.
+  std::function<void(std::size_t)> on_sent{};
 };
 // What the gate puts into net::Request::caller.
 std::shared_ptr<const net::Caller> make_caller(CallerParts parts);

@@ -107,6 +107,10 @@ Status Gate::pass(const net::Route& route, net::Request& request) {
     FALAJ_TRY(limit("project:" + std::string(project), rate * kProjectShare, request));
   }
   if (asked.decision.because == Because::kBrokeGlass) FALAJ_TRY(record_broken_glass(route, asked));
+  if (parts_.admit) {
+    asked.caller.on_sent =
+        FALAJ_TRY(parts_.admit(route, request, std::string(project), *principal));
+  }
   asked.caller.principal = principal;
   asked.caller.policies = asked.policies;
   asked.caller.now = asked.request.now;

@@ -37,6 +37,12 @@ struct GateParts {
   // Whose a record is: its project, "" for the platform's. kNotFound when there is none.
   std::function<Result<std::string>(const std::string& kind, const std::string& id)>
       project_of_record;
+  // Residency: whether what a project holds may go where the caller is (FJ-7031 and its kin); gives
+  // what counts the reply's bytes. Never blocks. Empty: nobody asks.
+  std::function<Result<std::function<void(std::size_t)>>(
+      const net::Route& route, const net::Request& request, const std::string& project,
+      const security::Principal& principal)>
+      admit{};
   // The projects that have a deployment of this name. Never blocks.
   std::function<std::vector<std::string>(const std::string& name)> projects_serving;
 };

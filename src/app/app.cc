@@ -1,5 +1,6 @@
 #include "app/app.h"
 
+#include "app/backup.h"
 #include "app/doctor.h"
 #include "app/engine.h"
 #include "app/inspect.h"
@@ -20,6 +21,14 @@ int run(int argc, char** argv) {
   hooks.doctor = doctor;
   hooks.doctor_libraries = doctor_libraries;
   hooks.verify_offline = verify_offline;
+  hooks.back_up = [](const config::Settings& settings, const std::string& out,
+                     const std::string& zone) -> Result<Value> {
+    BackupOptions options;
+    options.server = FALAJ_TRY(options_of(cli::ServerMode::kDev, settings));
+    options.out = out;
+    options.zone = zone;
+    return back_up(options, SystemClock());
+  };
   hooks.reference = reference_page;
   hooks.version = version_text();
   hooks.build = build_text();

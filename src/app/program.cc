@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 
 #include "api/native/identity.h"
+#include "app/crash_dumps.h"
 #include "base/log.h"
+#include "exec/dumps.h"
 
 namespace falaj::app {
 namespace {
@@ -21,9 +23,10 @@ void warn_if_failed(std::string_view what, const Status& status) {
 }  // namespace
 
 std::vector<storage::KindInfo> all_kinds() {
-  std::vector<storage::KindInfo> kinds = catalog::platform_kinds();
+  std::vector<storage::KindInfo> kinds = catalog::platform_kinds(regime_names());
   for (auto& more : {features::kinds(), registry::kinds(), training::kinds(), serving::kinds(),
-                     monitoring::kinds(), loop::kinds(), security::access::kinds()}) {
+                     monitoring::kinds(), loop::kinds(), security::access::kinds(),
+                     monitoring::webhook_kinds()}) {
     kinds.insert(kinds.end(), more.begin(), more.end());
   }
   return kinds;
@@ -39,6 +42,8 @@ Status Program::open(const Options& options) {
   storage_ = FALAJ_TRY(wire_storage(options, clock_));
   tls_ = FALAJ_TRY(wire_tls(options, storage_, clock_));
   trail_ = FALAJ_TRY(wire_audit(options, storage_, clock_));
+  // No setting names a zone for dumps, so no project's memory may go there.
+  if (!dumps_allowed(*storage_.exits, Zone())) exec::forbid_memory_dumps();
   mkdir((options.data_folder + "/uploads").c_str(), 0700);
   FALAJ_TRY(open_identity(options));
   control_ = FALAJ_TRY(wire_access(options, storage_, *identity_, clock_));
@@ -49,6 +54,7 @@ Status Program::open(const Options& options) {
   catalog_ = std::make_unique<catalog::Catalog>(
       *storage_.sql, *storage_.audit, clock_, all_kinds(), [this] {
         warn_if_failed("grants", control_.access->refresh());
+        warn_if_failed("zones", storage_.exits->refresh());
         features_.online->definitions_changed();
         if (reconcile_) reconcile_->wake();
         if (loop_) loop_->wake();
@@ -56,6 +62,7 @@ Status Program::open(const Options& options) {
   FALAJ_TRY(first_objects());
   wire_evidence(options, trail_, storage_, training_, clock_);
   sign_head();
+  FALAJ_TRY(storage_.exits->refresh());
   warn_if_failed("deployments", serving_.deployments->tick());
   wire_gate(options, control_, *identity_, storage_, training_, serving_, metrics_);
   http_ = wire_routes(options, tls_, trail_, *catalog_, control_, storage_, features_, training_,
@@ -110,6 +117,7 @@ void Program::start_ticking(const Options& options) {
     warn_if_failed("deployments", serving_.deployments->tick());
     warn_if_failed("monitors", serving_.monitors->tick());
     warn_if_failed("denials", control_.gate->tick());
+    warn_if_failed("zones", storage_.exits->tick());
   });
   loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
                                          [this] { warn_if_failed("loop", serving_.loop->tick()); });
@@ -119,6 +127,9 @@ void Program::start_ticking(const Options& options) {
       std::make_unique<exec::Ticker>("accounts", kAccountsInterval, [this] { identity_->tick(); });
   journal_ = std::make_unique<exec::Ticker>("journal", options.audit.access_interval, [this] {
     warn_if_failed("access journal", trail_.journal->tick());
+  });
+  webhooks_ = std::make_unique<exec::Ticker>("webhooks", options.tick_interval, [this] {
+    warn_if_failed("webhooks", serving_.webhooks->tick());
   });
   live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500),
                                          [this] { http_.feed->tick(); });
@@ -140,12 +151,14 @@ Program::~Program() {
   if (renewal_) renewal_->stop();
   if (accounts_) accounts_->stop();
   if (live_) live_->stop();
+  if (webhooks_) webhooks_->stop();
   if (loop_) loop_->stop();
   if (reconcile_) reconcile_->stop();
   if (http_.server) http_.server->drain(Duration::seconds(1));
   http_.server.reset();
   if (training_.queue) training_.queue->stop();
   if (journal_) journal_->stop();
+  if (storage_.exits) warn_if_failed("zones", storage_.exits->tick());
   if (audit_) audit_->stop();
   if (journal_) warn_if_failed("access journal", trail_.journal->tick());
   if (audit_) sign_head();

@@ -23,6 +23,7 @@ class Program {
   std::string setup_link() const;
   const net::Router& router() const { return *http_.router; }
   telemetry::Metrics& metrics() { return metrics_; }
+  security::residency::Exits& exits() { return *storage_.exits; }
 
  private:
   explicit Program(const Clock& clock) : clock_(clock) {}
@@ -52,6 +53,7 @@ class Program {
   std::string public_url_;
   std::unique_ptr<exec::Ticker> reconcile_;  // Deployments and monitors.
   std::unique_ptr<exec::Ticker> loop_;       // Apart: a step may freeze and score for minutes.
+  std::unique_ptr<exec::Ticker> webhooks_;   // Apart: waits for other systems.
   std::unique_ptr<exec::Ticker> live_;       // What consoles see.
   std::unique_ptr<exec::Ticker> renewal_;    // Certificates.
   std::unique_ptr<exec::Ticker> accounts_;   // Sessions, tokens, the identity provider's keys.

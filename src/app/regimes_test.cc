@@ -17,7 +17,7 @@ TEST(Regimes, every_file_of_the_build_is_read_strictly) {
     EXPECT_FALSE(regime.grounds.empty()) << regime.name;
   }
   for (const char* wanted :
-       {"pdpl", "cbuae-consumer", "health-ict", "gdpr", "difc-dpl", "adgm-dpr", "hipaa"}) {
+       {"uae-pdpl", "cbuae-consumer", "health-ict", "gdpr", "difc-dpl", "adgm-dpr", "hipaa"}) {
     EXPECT_TRUE(names.contains(wanted)) << wanted;
   }
 }

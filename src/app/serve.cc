@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "app/program.h"
+#include "app/zoned_log.h"
 #include "base/log.h"
 #include "cli/connection.h"
 #include "cli/local_file.h"
@@ -27,13 +28,14 @@ sigset_t stop_signals() {
   return set;
 }
 
-void start_logging(const config::Settings& settings) {
+ZonedLog& start_logging(const config::Settings& settings) {
   const auto format = settings.text("log.format") == "json" ? telemetry::LogFormat::kJson
                                                             : telemetry::LogFormat::kText;
-  static std::unique_ptr<log::Sink> sink;
-  sink = telemetry::make_log_sink(format, 2, system_clock());
+  static std::unique_ptr<ZonedLog> sink;
+  sink = std::make_unique<ZonedLog>(telemetry::make_log_sink(format, 2, system_clock()));
   const Result<log::Level> level = telemetry::parse_log_level(settings.text("log.level"));
   log::set_sink(sink.get(), level.value_or(log::Level::kInfo));
+  return *sink;
 }
 
 void print_banner(const Program& program, const Options& options) {
@@ -140,6 +142,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.audit = {settings.duration("audit.head_interval"),
                    settings.duration("audit.access_interval"), settings.text("audit.origin"),
                    settings.text("audit.witness")};
+  options.machine_zones = settings.text("zone.executor");
   if (mode == cli::ServerMode::kDev) {
     FALAJ_TRY(check_listening(options, Administrators::kNone));
   }
@@ -153,10 +156,11 @@ int serve(cli::ServerMode mode, const config::Settings& settings) {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  start_logging(settings);
+  ZonedLog& logging = start_logging(settings);
 
   Result<std::unique_ptr<Program>> program = Program::start(options.value(), system_clock());
   if (!program.ok()) return cli::fail(program.error());
+  logging.judge_by(&program.value()->exits());
   print_banner(*program.value(), options.value());
   std::printf("ready %s\n", program.value()->url().c_str());
   std::fflush(stdout);
@@ -164,6 +168,7 @@ int serve(cli::ServerMode mode, const config::Settings& settings) {
   int received = 0;
   sigwait(&signals, &received);
   log::info("stopping", {{"signal", received}});
+  logging.judge_by(nullptr);
   program.value().reset();
   log::set_sink(nullptr, log::Level::kError);
   return 0;

@@ -1,6 +1,7 @@
 // Access control: the snapshot of grants, and the gate before every handler.
 #include "api/native/identity.h"
 #include "app/program.h"
+#include "app/residency_gate.h"
 #include "app/wiring.h"
 #include "net/address.h"
 
@@ -70,6 +71,12 @@ void wire_gate(const Options& options, AccessControl& control, security::Identit
       .project_of_record =
           [&storage, &training](const std::string& kind, const std::string& id) {
             return project_of_record(storage, training, kind, id);
+          },
+      .admit =
+          [exits = storage.exits.get()](const net::Route& route, const net::Request& request,
+                                        const std::string& project,
+                                        const security::Principal& principal) {
+            return admit(*exits, {route, request, project, principal});
           },
       .projects_serving =
           [&serving](const std::string& name) { return serving.deployments->projects_with(name); }};

@@ -69,6 +69,7 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
                     *serving.loop,
                     *storage.audit,
                     *control.denials,
+                    *storage.exits,
                     metrics,
                     clock,
                     version_text(),

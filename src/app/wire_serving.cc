@@ -1,9 +1,28 @@
 #include "app/inspect.h"
 #include "app/libraries.h"
 #include "app/wiring.h"
+#include "net/client.h"
 #include "serving/trees/trees_runtime.h"
 
 namespace falaj::app {
+namespace {
+
+// To addresses that a declaration names: https, public addresses, no redirects, short limits.
+Result<int> post_outside(const std::string& url, const std::string& body) {
+  const std::size_t path = url.find('/', std::string_view("https://").size());
+  net::ClientOptions options;
+  options.base_url = url.substr(0, path);
+  options.request_timeout = Duration::seconds(10);
+  options.reply_bytes_max = 64 << 10;
+  options.reach = net::Reach::kPublicOnly;
+  const std::unique_ptr<net::Client> client = FALAJ_TRY(net::Client::create(options));
+  const std::string target = path == std::string::npos ? "/" : url.substr(path);
+  const net::ClientReply reply =
+      FALAJ_TRY(client->send(net::Method::kPost, target, body, "application/cloudevents+json"));
+  return reply.status;
+}
+
+}  // namespace
 
 Result<Serving> wire_serving(const Options& options, Storage& storage, Features& features,
                              Training& training, telemetry::Metrics& metrics, const Clock& clock) {
@@ -22,6 +41,12 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
   parts.monitors = std::make_unique<monitoring::Monitors>(
       *storage.sql, *storage.blobs, *training.models, *features.training_sets, *parts.sink,
       *storage.audit, metrics, clock);
+  parts.webhooks = std::make_unique<monitoring::Webhooks>(
+      *storage.sql,
+      [monitors = parts.monitors.get()](const ProjectName& project) {
+        return monitors->alarms(project);
+      },
+      *storage.exits, *storage.audit, clock, post_outside);
   parts.loop = std::make_unique<loop::Controller>(
       *storage.sql, *storage.blobs, *features.training_sets, *training.trainer, *training.runs,
       *training.models, *parts.deployments, *parts.runtime, *parts.monitors, *storage.audit, clock);

@@ -3,6 +3,7 @@
 
 #include "app/stores.h"
 #include "app/wiring.h"
+#include "security/residency/guarded_stores.h"
 
 namespace falaj::app {
 
@@ -18,6 +19,7 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       storage::kObjectsMigration,
       security::kAuditMigration,
       security::kIdentityMigration,
+      security::residency::kResidencyMigration,
       features::kFeaturesMigration,
       features::kErasureMigration,
       tracking::kTrackingMigration,
@@ -25,6 +27,7 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       registry::kRetrainDueMigration,
       jobs::kJobsMigration,
       monitoring::kMonitoringMigration,
+      monitoring::kWebhooksMigration,
       loop::kLoopMigration,
       security::kSigningMigration,
   }));
@@ -33,6 +36,13 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
   const crypto::SecretBytes signing = FALAJ_TRY(parts.keys.tree->store_key("model-signing"));
   parts.model_trust =
       FALAJ_TRY(security::ModelTrust::open(*parts.sql, signing, options.model_signers));
+  parts.exits = FALAJ_TRY(wire_exits(options, parts, clock));
+  parts.keys.tree->set_shred_guard(
+      [exits = parts.exits.get()](const security::keys::KeyScope& scope, Timestamp created) {
+        return exits->check_erasable(scope.project, scope.zone, created, scope.object);
+      });
+  parts.blobs = security::residency::guard_blobs(std::move(parts.blobs), *parts.exits);
+  parts.kv = security::residency::guard_kv(std::move(parts.kv), *parts.exits);
   return parts;
 }
 

@@ -22,6 +22,7 @@
 #include "jobs/queue.h"
 #include "loop/controller.h"
 #include "monitoring/monitors.h"
+#include "monitoring/webhooks.h"
 #include "net/server.h"
 #include "registry/models.h"
 #include "registry/retrain_due.h"
@@ -34,6 +35,7 @@
 #include "security/keys/key_admin.h"
 #include "security/keys/key_tree.h"
 #include "security/signing/model_trust.h"
+#include "security/residency/exits.h"
 #include "serving/deployments.h"
 #include "serving/model_import.h"
 #include "storage/open.h"
@@ -107,6 +109,7 @@ struct Options {
   std::int64_t requests_per_second = 0;  // Of one principal; 0: no limit.
   IdentitySettings identity;
   AuditOptions audit;
+  std::string machine_zones;  // "ae-fin, ae-health"; empty: the projects' own.
 };
 
 struct Keys {
@@ -128,6 +131,7 @@ struct Storage {
   std::unique_ptr<security::Audit> audit;
   std::unique_ptr<security::keys::KeyAdmin> key_admin;
   std::unique_ptr<security::ModelTrust> model_trust;
+  std::unique_ptr<security::residency::Exits> exits;
 };
 // Locks the folder, opens the stores, applies every module's migrations.
 Result<Storage> wire_storage(const Options& options, const Clock& clock);
@@ -167,6 +171,11 @@ Result<Tls> wire_tls(const Options& options, Storage& storage, const Clock& cloc
 // FJ-7003 when nobody could administer a server that listens beyond this machine.
 enum class Administrators : std::uint8_t { kNone, kSome };
 Status check_listening(const Options& options, Administrators administrators);
+// Knows the zones that are declared by now.
+Result<std::unique_ptr<security::residency::Exits>> wire_exits(const Options& options,
+                                                               Storage& storage,
+                                                               const Clock& clock);
+std::vector<std::string> regime_names();
 
 // Who asks. `make_administrator` gives everything to a principal (the setup link's).
 struct IdentityHooks {
@@ -219,6 +228,7 @@ struct Serving {
   std::unique_ptr<serving::Deployments> deployments;
   std::unique_ptr<serving::ModelImport> model_import;
   std::unique_ptr<monitoring::Monitors> monitors;
+  std::unique_ptr<monitoring::Webhooks> webhooks;
   std::unique_ptr<loop::Controller> loop;
 };
 Result<Serving> wire_serving(const Options& options, Storage& storage, Features& features,

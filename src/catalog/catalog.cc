@@ -7,6 +7,7 @@
 #include "base/decode.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "security/residency/declarations.h"
 
 namespace falaj::catalog {
 namespace {
@@ -83,6 +84,46 @@ Status check_references(const Object& object, const std::vector<Reference>& refe
     return Error{ErrorId::kReferenceMissing,
                  path_of(object) + " refers to " + path_of(reference) + ", which is not declared" +
                      (near.empty() ? "" : "; did you mean " + near + "?")};
+  }
+  return {};
+}
+
+// Kinds that say what they use the project's data for.
+bool declares_purpose(const Object& object) {
+  return (object.kind == "TrainingSet" || object.kind == "TrainJob") &&
+         !object.spec.text("purpose").empty();
+}
+
+Status check_purpose(const Object& object, const std::string& collected_for) {
+  const std::string purpose = object.spec.text("purpose");
+  if (collected_for.empty() || purpose == collected_for) return {};
+  return Error{ErrorId::kPurposeRefused, path_of(object) + " is for purpose '" + purpose +
+                                             "', but project " + object.project +
+                                             " holds data collected for '" + collected_for + "'"};
+}
+
+// What a project is for binds what is declared in it, whichever of them changes.
+Status check_purposes(storage::SqlTransaction& tx, const std::vector<Object>& objects) {
+  std::map<std::string, Object> all;
+  std::map<std::string, std::string> purposes;
+  for (const Object& object : objects) {
+    if (object.kind != "Project") continue;
+    purposes[object.name] = object.spec.text("purpose");
+    for (const char* kind : {"TrainingSet", "TrainJob"}) {
+      for (Object& stored : FALAJ_TRY(storage::list_objects(tx, kind, object.name))) {
+        std::string path = path_of(stored);
+        all.insert_or_assign(std::move(path), std::move(stored));
+      }
+    }
+  }
+  for (const Object& object : objects) all.insert_or_assign(path_of(object), object);
+  for (const auto& [path, object] : all) {
+    if (!declares_purpose(object)) continue;
+    if (!purposes.contains(object.project)) {
+      const auto project = FALAJ_TRY(storage::find_object(tx, "Project", "", object.project));
+      purposes[object.project] = project ? project->spec.text("purpose") : std::string();
+    }
+    FALAJ_TRY(check_purpose(object, purposes[object.project]));
   }
   return {};
 }
@@ -166,6 +207,7 @@ Status Catalog::check_all(storage::SqlTransaction& tx, const std::vector<Object>
     FALAJ_TRY(check_references(object, graph[path_of(object)], graph));
     FALAJ_TRY(check_cycle(graph, path_of(object)));
   }
+  FALAJ_TRY(check_purposes(tx, objects));
   return check_beside(tx, objects, graph);
 }
 
@@ -279,30 +321,8 @@ Result<Zone> Catalog::zone_of(const std::string& project) const {
   return Zone(object.spec.text("zone"));
 }
 
-std::vector<KindInfo> platform_kinds() {
-  const auto check_zone = [](const Object& object) -> Result<std::vector<Reference>> {
-    Fields fields(object.spec, path_of(object) + " spec");
-    const std::string parent = FALAJ_TRY(fields.text("parent"));
-    FALAJ_TRY(fields.text("regime"));
-    FALAJ_TRY(fields.duration("retention", Duration{}));
-    FALAJ_TRY(fields.finish());
-    if (parent.empty()) return std::vector<Reference>{};
-    return std::vector<Reference>{{"Zone", "", parent}};
-  };
-  const auto check_project = [](const Object& object) -> Result<std::vector<Reference>> {
-    Fields fields(object.spec, path_of(object) + " spec");
-    const std::string zone = FALAJ_TRY(fields.required_text("zone"));
-    FALAJ_TRY(fields.text("purpose"));
-    FALAJ_TRY(fields.texts("owners"));
-    FALAJ_TRY(fields.finish());
-    return std::vector<Reference>{{"Zone", "", zone}};
-  };
-  return {
-      {"Zone", Scope::kPlatform, "Where bytes may be: a place with a parent and a legal regime.",
-       check_zone},
-      {"Project", Scope::kPlatform, "A tenant: what is shared by one team, inside one zone.",
-       check_project},
-  };
+std::vector<KindInfo> platform_kinds(std::vector<std::string> regimes) {
+  return security::residency::kinds(std::move(regimes));
 }
 
 }  // namespace falaj::catalog

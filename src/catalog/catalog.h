@@ -38,7 +38,8 @@ class Catalog {
   // All or nothing, in any order: references among the objects of one call count as present.
   // FJ-2002 unknown kind (with the nearest), FJ-2003 missing reference, FJ-2004 a cycle (its path),
   // FJ-2008 the same object twice in one call, and what the kind's checks say (FJ-2006 when a field
-  // changes that may not).
+  // changes that may not), and FJ-7033 when a TrainingSet or TrainJob declares another purpose than
+  // its project.
   Result<std::vector<Applied>> apply(const security::RequestContext& context,
                                      const std::vector<storage::Object>& objects, Mode mode);
   Result<storage::Object> get(const std::string& kind, const std::string& project,
@@ -71,7 +72,8 @@ class Catalog {
   std::function<void()> on_change_;
 };
 
-// Project and Zone: the kinds that stand above the modules.
-std::vector<storage::KindInfo> platform_kinds();
+// Zone, Project and Transfer: the kinds that belong to no module. A Zone's regime must be one of
+// `regimes`, unless there are none to compare with.
+std::vector<storage::KindInfo> platform_kinds(std::vector<std::string> regimes = {});
 
 }  // namespace falaj::catalog

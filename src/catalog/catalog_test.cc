@@ -72,6 +72,8 @@ class CatalogTest : public testing::Test {
     kinds.push_back(kind_with_parent("Node", storage::Scope::kProject));
     kinds.push_back(kind_with_fixed_parent());
     kinds.push_back(kind_of_guests());
+    kinds.push_back({"TrainJob", storage::Scope::kProject, "A job.",
+                     [](const Object&) { return std::vector<storage::Reference>{}; }});
     catalog_ = std::make_unique<Catalog>(*sql_, audit_, clock_, kinds, [this] { ++changes_; });
     EXPECT_TRUE(apply({object("Zone", "", "ae"), project("payments")}).ok());
     changes_ = 0;
@@ -201,6 +203,23 @@ TEST_F(CatalogTest, a_field_that_may_not_change_is_kept_also_over_a_deletion) {
   EXPECT_EQ(apply({object("Fixed", "payments", "a", "two")}).error().id, ErrorId::kImmutableField);
   EXPECT_TRUE(apply({object("Fixed", "payments", "a", "one")}).ok());
   EXPECT_TRUE(apply({object("Fixed", "payments", "b", "two")}).ok());
+}
+
+TEST_F(CatalogTest, another_purpose_than_the_projects_is_refused) {
+  Object fraud = project("cards");
+  fraud.spec["purpose"] = "fraud";
+  Object job = object("TrainJob", "cards", "train");
+  job.spec["purpose"] = "marketing";
+  EXPECT_EQ(apply({fraud, job}).error().id, ErrorId::kPurposeRefused);
+  ASSERT_TRUE(apply({fraud}).ok());
+  EXPECT_EQ(apply({job}).error().id, ErrorId::kPurposeRefused);
+  job.spec["purpose"] = "fraud";
+  ASSERT_TRUE(apply({job}).ok());
+  // Nor may the project become another one under its jobs.
+  fraud.spec["purpose"] = "marketing";
+  EXPECT_EQ(apply({fraud}).error().id, ErrorId::kPurposeRefused);
+  job.spec["purpose"] = "marketing";
+  EXPECT_TRUE(apply({fraud, job}).ok());
 }
 
 TEST_F(CatalogTest, the_zone_of_a_project_is_the_declared_one) {

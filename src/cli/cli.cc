@@ -54,6 +54,9 @@ struct Words {
   std::string alias;
   std::string reason = from_environment("FALAJ_REASON", "");
   std::string who;
+  std::string from;
+  std::string to;
+  std::string object;
   std::string action;
   std::string end;
   std::string zone;
@@ -109,6 +112,7 @@ class Tree {
   void add_users();
   void add_tokens();
   void add_erase();
+  void add_zones();
   void add_config();
   void add_rest();
 
@@ -116,6 +120,7 @@ class Tree {
   int diff();
   int demo();
   int doctor();
+  int backup_folder();
   int config_show();
   int config_explain();
 
@@ -156,6 +161,7 @@ Tree::Tree(const Hooks& hooks)
   add_users();
   add_tokens();
   add_erase();
+  add_zones();
   add_config();
   add_rest();
 }
@@ -682,6 +688,46 @@ void Tree::add_erase() {
   erase->add_option("--ground", words_.ground, "As for keys shred")->capture_default_str();
 }
 
+void Tree::add_zones() {
+  CLI::App* zones = remote(root_, "zones", "List zones with their regime and projects", nullptr);
+  zones->require_subcommand(0, 1);
+  zones->callback([this, zones] {
+    if (zones->get_subcommands().empty()) exit_ = done(show_zones(session()));
+  });
+  remote(*zones, "regimes", "List the legal regimes (not legal advice), or print one",
+         [this](const Session& s) { return show_regimes(s, words_.name); })
+      ->add_option("regime", words_.name, "Regime; all when left out");
+  CLI::App* ask = remote(
+      *zones, "decide", "Say whether data may go there; exit 4 when it may not",
+      [this](const Session& s) {
+        return decide_flow(
+            s,
+            {.exit = words_.name, .to = words_.to, .from = words_.from, .object = words_.object});
+      });
+  ask->add_option("exit", words_.name,
+                  "write, serve, schedule, replicate, export, backup, webhook, metric, log or dump")
+      ->required();
+  ask->add_option("--to", words_.to, "Zone of the destination")->required();
+  ask->add_option("--from", words_.from, "Zone of the data (default: the project's)");
+  ask->add_option("--object", words_.object, "Kind/name");
+  CLI::App* transfers =
+      remote(root_, "transfers", "List a project's transfers across zones", nullptr);
+  transfers->require_subcommand(0, 1);
+  transfers->callback([this, transfers] {
+    if (transfers->get_subcommands().empty()) exit_ = done(show_transfers(session()));
+  });
+  remote(*transfers, "approve", "Approve a Transfer as it is declared now",
+         [this](const Session& s) { return approve_transfer(s, words_.name); })
+      ->add_option("transfer", words_.name, "Transfer")
+      ->required();
+  CLI::App* ledger = remote(
+      root_, "ledger", "Bytes that passed each exit, by zones; all projects unless -p", nullptr);
+  ledger->callback([this, ledger] {
+    const bool one = ledger->count("--project") > 0;
+    exit_ = done(show_ledger(session(), one ? words_.project : ""));
+  });
+}
+
 void Tree::add_config() {
   CLI::App* config =
       root_.add_subcommand("config", "Settings: what they are and where they come from");
@@ -699,6 +745,13 @@ void Tree::add_config() {
 }
 
 void Tree::add_rest() {
+  CLI::App* backup = local(
+      root_, "backup", "Copy a stopped server's data folder, sealed as it is, into a declared zone",
+      [this] { return backup_folder(); });
+  add_server_options(*backup);
+  backup->add_option("--out", words_.file, "Folder to make; must not exist")->required();
+  backup->add_option("--zone", words_.to, "Zone in which that folder is")->required();
+  add_output(*backup);
   CLI::App* check =
       local(root_, "doctor", "Check this machine and its data folder", [this] { return doctor(); });
   check->add_option("--data", words_.data, "Data folder");
@@ -799,6 +852,17 @@ int Tree::demo() {
                 words_.data.empty() ? "falaj-data" : words_.data.c_str());
   }
   return code;
+}
+
+int Tree::backup_folder() {
+  const Result<config::Settings> chosen = settings();
+  if (!chosen.ok()) return fail_settings(chosen.error());
+  const Result<Value> made = hooks_.back_up(*chosen, words_.file, words_.to);
+  if (!made.ok()) return fail(made.error());
+  print(session().format, *made,
+        cell((*made)["files"]) + " files, " + cell((*made)["bytes"]) + " bytes in " +
+            made->text("out") + " (zone " + made->text("zone") + ")\n");
+  return 0;
 }
 
 int Tree::doctor() {

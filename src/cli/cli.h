@@ -43,6 +43,10 @@ struct Hooks {
   std::function<std::vector<DoctorCheck>()> doctor_libraries;
   // Verifies the audit of a data folder without a server: {"head": …}.
   std::function<Result<Value>(const std::string& data_folder)> verify_offline;
+  // Copies the data folder of a stopped server into `out`, which is in `zone`.
+  std::function<Result<Value>(const config::Settings& settings, const std::string& out,
+                              const std::string& zone)>
+      back_up;
   // A reference page as Markdown, from the declarations: routes, metrics, permissions.
   std::function<Result<std::string>(const std::string& page)> reference;
   std::string version;

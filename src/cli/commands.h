@@ -113,6 +113,21 @@ Status raise_key(const Session& session, const KeyChoice& choice, std::int64_t v
 Status erase_subject(const Session& session, const std::string& entity,
                      const std::vector<std::string>& keys, const std::string& ground);
 Status shred_key(const Session& session, const KeyChoice& choice, const std::string& ground);
+// Zones: where bytes may be, what the regimes say, transfers, and what crossed.
+Status show_zones(const Session& session);
+Status show_regimes(const Session& session, const std::string& name);
+struct FlowQuestion {
+  std::string exit;
+  std::string to;
+  std::string from;  // "": the project's zone.
+  std::string object;
+};
+// Exit code 4 (denied) when the flow would be refused.
+Status decide_flow(const Session& session, const FlowQuestion& question);
+Status show_transfers(const Session& session);
+Status approve_transfer(const Session& session, const std::string& name);
+// Of every project unless `project` names one.
+Status show_ledger(const Session& session, const std::string& project);
 
 // Access. `object` is "Kind" or "Kind/name" or ""; `principal` "" asks for oneself. can_i fails
 // with kPermissionDenied when the answer is no.

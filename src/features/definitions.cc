@@ -341,6 +341,7 @@ Result<TrainingSetSpec> decode_training_set(const storage::Object& object) {
   FALAJ_TRY(decode_known_at(fields, spec));
   const Value split = FALAJ_TRY(fields.object("split"));
   FALAJ_TRY(decode_split(split, fields.where(), spec));
+  FALAJ_TRY(fields.text("purpose"));  // Compared with the project's by the catalog.
   FALAJ_TRY(fields.finish());
   return spec;
 }

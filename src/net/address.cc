@@ -30,6 +30,37 @@ Error listen_error(const std::string& host, std::uint16_t port, int code) {
   return Error(Code::kInvalidArgument, "cannot listen on " + where + ": " + std::strerror(code));
 }
 
+// Blocks of RFC 6890 and its kin that lead to no stranger.
+bool is_public_v4(std::uint32_t address) {
+  struct Block {
+    std::uint32_t base;
+    int bits;
+  };
+  static constexpr Block kSpecial[] = {
+      {0x00000000, 8},  {0x0A000000, 8},  {0x64400000, 10}, {0x7F000000, 8},  {0xA9FE0000, 16},
+      {0xAC100000, 12}, {0xC0000000, 24}, {0xC0000200, 24}, {0xC0586300, 24}, {0xC0A80000, 16},
+      {0xC6120000, 15}, {0xC6336400, 24}, {0xCB007100, 24}, {0xE0000000, 3}};
+  for (const Block& block : kSpecial) {
+    if ((address >> (32 - block.bits)) == (block.base >> (32 - block.bits))) return false;
+  }
+  return true;
+}
+
+std::uint32_t v4_at(const in6_addr& address, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return std::uint32_t{address.s6_addr[at + i]}; };
+  return byte(0) << 24 | byte(1) << 16 | byte(2) << 8 | byte(3);
+}
+
+bool is_public_v6(const in6_addr& address) {
+  if (IN6_IS_ADDR_V4MAPPED(&address)) return is_public_v4(v4_at(address, 12));
+  const std::uint32_t first = v4_at(address, 0);
+  if (first >> 29 != 1) return false;       // Only 2000::/3 is routed by everybody.
+  if (first >> 16 == 0x2002) return false;  // 6to4 carries an IPv4 address.
+  if (first == 0x20010000) return false;    // Teredo does too.
+  if (first == 0x20010DB8) return false;    // Documentation.
+  return true;
+}
+
 struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
@@ -53,6 +84,16 @@ bool is_address(std::string_view text) {
   text.copy(copy, text.size());
   in6_addr any{};
   return inet_pton(AF_INET, copy, &any) == 1 || inet_pton(AF_INET6, copy, &any) == 1;
+}
+
+bool is_public_address(std::string_view text) {
+  char copy[INET6_ADDRSTRLEN] = {};
+  if (text.size() >= sizeof copy || text.find('\0') != std::string_view::npos) return false;
+  text.copy(copy, text.size());
+  in_addr v4{};
+  if (inet_pton(AF_INET, copy, &v4) == 1) return is_public_v4(ntohl(v4.s_addr));
+  in6_addr v6{};
+  return inet_pton(AF_INET6, copy, &v6) == 1 && is_public_v6(v6);
 }
 
 bool is_wildcard_address(std::string_view text) { return text == "0.0.0.0" || text == "::"; }

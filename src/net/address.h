@@ -15,6 +15,10 @@ bool is_loopback_address(std::string_view text);
 
 // True for any literal IPv4 or IPv6 address, written as above.
 bool is_address(std::string_view text);
+// True for a literal address that the whole internet routes to: not loopback, private, link-local
+// (metadata services), shared, reserved, multicast, nor one of those inside an IPv6 address. What
+// is not known to be public is not. For calls to addresses that somebody else named.
+bool is_public_address(std::string_view text);
 // True for 0.0.0.0 and ::, which listen on every address of the machine.
 bool is_wildcard_address(std::string_view text);
 // The addresses of this machine's interfaces that are up, loopback included, at most 64. Reads the

@@ -102,7 +102,8 @@ class HttpClient final : public Client {
     if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
     rest_.clear();
     if (connection_ != nullptr) return true;
-    connection_ = FALAJ_TRY(Dialled::open(url_, tls_.get(), options_.connect_timeout));
+    connection_ =
+        FALAJ_TRY(Dialled::open(url_, tls_.get(), options_.connect_timeout, options_.reach));
     return false;
   }
 

@@ -11,12 +11,17 @@
 
 namespace falaj::net {
 
+// Which addresses a client may call: any, or only those of is_public_address(), checked after the
+// name was looked up and on the very address that is then called.
+enum class Reach : std::uint8_t { kAnywhere, kPublicOnly };
+
 struct ClientOptions {
   std::string base_url;  // "http://127.0.0.1:7070" or https.
   Headers headers;       // Sent with every request.
   Duration connect_timeout = Duration::seconds(5);
   Duration request_timeout = Duration::minutes(10);
   ClientTls tls;  // For https.
+  Reach reach = Reach::kAnywhere;
   std::size_t reply_bytes_max = 256u << 20;
 };
 

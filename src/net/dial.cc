@@ -11,6 +11,8 @@
 #include <cstring>
 #include <limits>
 
+#include "net/address.h"
+#include "net/internal/address.h"
 #include "net/internal/dial.h"
 
 namespace falaj::net {
@@ -19,6 +21,13 @@ namespace {
 struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
+
+bool is_public(const addrinfo& found) {
+  sockaddr_storage address{};
+  if (found.ai_addrlen > sizeof address) return false;
+  std::memcpy(&address, found.ai_addr, found.ai_addrlen);
+  return is_public_address(address_text(address));
+}
 
 // 0 when connected, else the error's number.
 int finish_connect(int socket) {
@@ -34,7 +43,8 @@ Error Dialled::unreachable(std::string_view reason) const {
                "no server answers at " + url_.authority + ": " + std::string(reason));
 }
 
-Result<std::unique_ptr<Dialled>> Dialled::open(const Url& url, ssl_ctx_st* tls, Duration limit) {
+Result<std::unique_ptr<Dialled>> Dialled::open(const Url& url, ssl_ctx_st* tls, Duration limit,
+                                               Reach reach) {
   const std::int64_t deadline = monotonic_nanos() + limit.nanos;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -46,7 +56,13 @@ Result<std::unique_ptr<Dialled>> Dialled::open(const Url& url, ssl_ctx_st* tls, 
   if (looked != 0) return none->unreachable(gai_strerror(looked));
   const std::unique_ptr<addrinfo, FreeAddresses> owned(list);
   std::string reason;
+  std::size_t refused = 0;
   for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
+    if (reach == Reach::kPublicOnly && !is_public(*each)) {
+      ++refused;
+      reason = "its address is not a public one";
+      continue;
+    }
     const int socket = ::socket(each->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (socket < 0) return none->unreachable(std::strerror(errno));
     std::unique_ptr<Dialled> dialled(new Dialled(url, socket));
@@ -64,6 +80,7 @@ Result<std::unique_ptr<Dialled>> Dialled::open(const Url& url, ssl_ctx_st* tls, 
     if (tls != nullptr) FALAJ_TRY(dialled->shake_hands(*tls, deadline));
     return dialled;
   }
+  if (refused > 0) return Error(Code::kPermissionDenied, url.authority + ": " + reason);
   return none->unreachable(reason);
 }
 

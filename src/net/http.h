@@ -30,6 +30,8 @@ std::string_view method_name(Method method);
 class Caller {
  public:
   virtual ~Caller() = default;
+  // Bytes of the reply that the socket has taken. Called on the event loop; never blocks.
+  virtual void sent(std::size_t bytes) const { static_cast<void>(bytes); }
 };
 
 struct Request {

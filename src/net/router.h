@@ -93,6 +93,8 @@ class Target {
 // kPool: on the bounded pool; past its limit the server answers 503 by itself.
 enum class RunsOn : std::uint8_t { kLoop, kPool };
 enum class BodyTo : std::uint8_t { kMemory, kFile };
+// What the reply is: an answer to read, or a file to keep (an export, where residency is decided).
+enum class Gives : std::uint8_t { kAnswer, kFile };
 
 // Answers once, on any thread, at once or later; a second answer is dropped, and when every copy is
 // gone without one the server answers 500. The request stays valid until then.
@@ -122,6 +124,7 @@ struct Route {
   Handler handler;  // Used instead when set.
   RunsOn runs_on = RunsOn::kPool;
   BodyTo body_to = BodyTo::kMemory;
+  Gives gives = Gives::kAnswer;
   std::int64_t body_bytes_max = 8 << 20;
   std::string dialect = "native";  // "native", "inference", "console", "operations": error bodies.
 };

@@ -53,6 +53,7 @@ struct Principal {
   std::optional<std::vector<Scope>> scopes{};
   std::string credential{};  // Which one was shown: "token:k3f9…", "session:…", "password", "oidc".
   Timestamp expires = Timestamp::max();  // When that credential ends.
+  Zone zone{};  // Where this caller is, as declared for it; unlabelled: nobody said.
 };
 
 // Shared, because a snapshot hands the same one to every request of a token.

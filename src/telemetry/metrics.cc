@@ -260,11 +260,21 @@ void append_histogram(std::string& out, const Family& family,
   append_line(out, family.info.name + "_count", labels, std::to_string(running));
 }
 
-void append_family(std::string& out, const Family& family) {
+// The value of the label "project"; nullptr for families without it.
+const std::string* project_of(const Family& family, const std::vector<std::string>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (family.info.labels[i] == "project") return &values[i];
+  }
+  return nullptr;
+}
+
+void append_family(std::string& out, const Family& family, const Metrics::Keep& keep) {
   const std::string& name = family.info.name;
   out += "# HELP " + name + ' ' + escaped(family.info.help, "\\\n") + '\n';
   out += "# TYPE " + name + ' ' + type_text(family.info.kind) + '\n';
   for (const auto& [values, series] : family.series) {
+    const std::string* project = keep ? project_of(family, values) : nullptr;
+    if (project != nullptr && !keep(*project)) continue;
     if (series.histogram) {
       append_histogram(out, family, values, *series.histogram);
       continue;
@@ -353,10 +363,10 @@ std::vector<MetricInfo> Metrics::declared() const {
   return out;
 }
 
-std::string Metrics::exposition() const {
+std::string Metrics::exposition(const Keep& keep) const {
   MutexLock lock(impl_->mutex);
   std::string out;
-  for (const auto& [name, family] : impl_->families) append_family(out, family);
+  for (const auto& [name, family] : impl_->families) append_family(out, family, keep);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -72,8 +73,10 @@ class Metrics {
 
   // Every family declared so far, by name.
   std::vector<MetricInfo> declared() const;
-  // Prometheus text format 0.0.4.
-  std::string exposition() const;
+  // Prometheus text format 0.0.4. Series with a label "project" only where `keep` says so of its
+  // value; an empty `keep` keeps all.
+  using Keep = std::function<bool(const std::string& project)>;
+  std::string exposition(const Keep& keep = {}) const;
 
  private:
   struct Impl;

@@ -59,6 +59,7 @@ Result<TrainJob> decode_train_job(const storage::Object& object) {
   FALAJ_TRY(lightgbm::params_from_value(job.params));
   FALAJ_TRY(decode_resources(fields, job));
   FALAJ_TRY(decode_register(fields, job));
+  FALAJ_TRY(fields.text("purpose"));  // Compared with the project's by the catalog.
   FALAJ_TRY(fields.finish());
   return job;
 }

@@ -124,18 +124,20 @@ net::Route freeze_with_spine_route(Services& services) {
 }
 
 net::Route quarantine_route(Services& services) {
-  return net::Route(net::Method::kGet, "/api/v1/quarantine/{id}", net::Permission("data.read"),
-                    net::Target::in_project("FeatureView"),
-                    "The rows that an ingest of ?project= refused, as CSV: line, reason, raw. The "
-                    "id is the one that the ingest reported.",
-                    [&services](const net::Request& request) {
-                      Result<std::string> rows = services.quarantine(
-                          project_of(request), BlobId(request.params.find("id")->second));
-                      if (!rows.ok()) return net::problem(rows.error(), request);
-                      net::Response response = net::Response::text(std::move(rows).value());
-                      response.content_type = "text/csv; charset=utf-8";
-                      return response;
-                    });
+  net::Route route(net::Method::kGet, "/api/v1/quarantine/{id}", net::Permission("data.read"),
+                   net::Target::in_project("FeatureView"),
+                   "The rows that an ingest of ?project= refused, as CSV: line, reason, raw. The "
+                   "id is the one that the ingest reported.",
+                   [&services](const net::Request& request) {
+                     Result<std::string> rows = services.quarantine(
+                         project_of(request), BlobId(request.params.find("id")->second));
+                     if (!rows.ok()) return net::problem(rows.error(), request);
+                     net::Response response = net::Response::text(std::move(rows).value());
+                     response.content_type = "text/csv; charset=utf-8";
+                     return response;
+                   });
+  route.gives = net::Gives::kFile;
+  return route;
 }
 
 }  // namespace

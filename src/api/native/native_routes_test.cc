@@ -82,6 +82,7 @@ class NativeRoutesTest : public ::testing::Test {
                          runs_,       *world_.models, *world_.deployments,   *world_.runtime,
                          monitors_,   world_.audit,   world_.clock};
   security::access::Denials denials_;
+  security::residency::Exits exits_{*world_.sql, world_.audit, world_.clock, {}};
   Services services_{
       catalog_,
       *world_.ingest,
@@ -99,6 +100,7 @@ class NativeRoutesTest : public ::testing::Test {
       loop_,
       world_.audit,
       denials_,
+      exits_,
       world_.metrics,
       world_.clock,
       "1",

@@ -19,6 +19,7 @@
 #include "security/access/denials.h"
 #include "security/audit.h"
 #include "security/keys/key_admin.h"
+#include "security/residency/exits.h"
 #include "serving/deployments.h"
 #include "serving/model_import.h"
 #include "tracking/runs.h"
@@ -48,6 +49,7 @@ struct Services {
   loop::Controller& loop;
   security::Audit& audit;
   security::access::Denials& denials;
+  security::residency::Exits& exits;
   telemetry::Metrics& metrics;
   const Clock& clock;
   std::string version;
@@ -82,6 +84,7 @@ std::vector<net::Route> monitoring_routes(Services& services);
 std::vector<net::Route> access_routes(Services& services);
 std::vector<net::Route> audit_routes(Services& services);
 std::vector<net::Route> key_routes(Services& services);
+std::vector<net::Route> residency_routes(Services& services);
 std::vector<net::Route> overview_routes(LiveFeed& feed);
 std::vector<net::Route> system_routes(Services& services);
 

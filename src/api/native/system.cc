@@ -1,6 +1,8 @@
 // Health, version, metrics.
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "net/address.h"
+#include "security/residency/scrape_filter.h"
 
 namespace falaj::api {
 namespace {
@@ -51,13 +53,18 @@ std::vector<net::Route> system_routes(Services& services) {
                                  return value;
                                }));
   routes.back().dialect = "operations";
-  routes.emplace_back(net::Method::kGet, "/metrics", net::Permission("system.read"),
-                      net::Target::across_projects("Metric"), "Prometheus text format.",
-                      [&](const net::Request&) {
-                        net::Response response = net::Response::text(services.metrics.exposition());
-                        response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-                        return response;
-                      });
+  routes.emplace_back(
+      net::Method::kGet, "/metrics", net::Permission("system.read"),
+      net::Target::across_projects("Metric"), "Prometheus text format.",
+      [&](const net::Request& request) {
+        const auto keep = security::residency::scrape_filter(
+            services.exits, principal_of(request),
+            net::is_loopback_address(request.peer) ? security::residency::Caller::kOnThisMachine
+                                                   : security::residency::Caller::kElsewhere);
+        net::Response response = net::Response::text(services.metrics.exposition(keep));
+        response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+        return response;
+      });
   routes.back().dialect = "operations";
   return routes;
 }
@@ -77,6 +84,7 @@ std::vector<net::Route> native_routes(Services& services, LiveFeed& feed) {
   add(access_routes(services));
   add(audit_routes(services));
   add(key_routes(services));
+  add(residency_routes(services));
   add(overview_routes(feed));
   add(system_routes(services));
   return routes;

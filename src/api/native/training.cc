@@ -94,6 +94,7 @@ std::vector<net::Route> training_routes(Services& services) {
         if (!text.ok()) return net::problem(text.error(), request);
         return net::Response::text(std::move(text).value());
       });
+  routes.back().gives = net::Gives::kFile;
   routes.push_back(value_route(
       Method::kPost, "/api/v1/jobs/{id}:cancel", {"jobs.cancel", net::Target::record("Job", "id")},
       "Stops a job.", [&](const net::Request& request) -> Result<Value> {

@@ -303,6 +303,7 @@ bool Connection::flush() {
     const std::size_t of_first = std::min(result.bytes, first.size());
     out_at_ += of_first;
     large_.remove_prefix(result.bytes - of_first);
+    settle(result.bytes);
   }
   return finish_output();
 }
@@ -325,8 +326,30 @@ bool Connection::finish_output() {
   return true;
 }
 
+// Output since `before` belongs to the answer of `caller`; the socket takes it in this order.
+void Connection::owe(const std::shared_ptr<const Caller>& caller, std::size_t before) {
+  const std::size_t bytes = output_bytes() - before;
+  if (bytes > 0) owed_.push_back({caller, bytes});
+}
+
+void Connection::settle(std::size_t bytes) {
+  std::size_t paid = 0;
+  for (Owed& owed : owed_) {
+    if (bytes == 0) break;
+    const std::size_t part = std::min(bytes, owed.bytes);
+    if (owed.caller != nullptr) owed.caller->sent(part);
+    owed.bytes -= part;
+    bytes -= part;
+    if (owed.bytes == 0) ++paid;
+  }
+  owed_.erase(owed_.begin(), owed_.begin() + static_cast<std::ptrdiff_t>(paid));
+}
+
 void Connection::feed_stream() {
-  switch (stream_->take(out_)) {
+  const std::size_t before = output_bytes();
+  const EventStream::Progress progress = stream_->take(out_);
+  owe(stream_caller_, before);
+  switch (progress) {
     case EventStream::Progress::kOpen:
       return;
     case EventStream::Progress::kOverflowed:
@@ -389,6 +412,7 @@ void Connection::reply(const Request& request, Response response, After after) {
   if (response.on_stream != nullptr && request.method != Method::kHead) {
     return reply_with_stream(request, std::move(response), head_after);
   }
+  const std::size_t before = output_bytes();
   const bool bodiless = response.status == 204 || response.status == 304;
   const std::size_t bytes =
       response.static_body.empty() ? response.body.size() : response.static_body.size();
@@ -399,6 +423,7 @@ void Connection::reply(const Request& request, Response response, After after) {
                            .framing = bodiless ? Framing::kNone : Framing::kLength,
                            .after = head_after});
   if (!bodiless && request.method != Method::kHead) append_body(request, response);
+  owe(request.caller, before);
   close_after_output_ = close;
   state_ = State::kIdle;
   upload_.reset();
@@ -421,11 +446,14 @@ void Connection::append_body(const Request&, Response& response) {
 void Connection::reply_with_stream(const Request& request, Response response, AfterReply after) {
   const bool chunked = parser_.head().version == 11;
   keep_alive_ = chunked && after == AfterReply::kKeepAlive;
+  const std::size_t before = output_bytes();
   append_reply_head(out_, {.response = response,
                            .request = request,
                            .date = loop_.date(),
                            .framing = chunked ? Framing::kChunked : Framing::kUntilClose,
                            .after = keep_alive_ ? AfterReply::kKeepAlive : AfterReply::kClose});
+  owe(request.caller, before);
+  stream_caller_ = request.caller;
   stream_ = std::make_shared<EventStream>(
       loop_.loop, weak_from_this(),
       chunked ? EventStream::Chunked::kYes : EventStream::Chunked::kNo);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "net/http/core.h"
 #include "net/http/exchange.h"
@@ -71,6 +72,9 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   bool flush();
   bool finish_output();
   bool has_output() const { return out_at_ < out_.size() || !large_.empty(); }
+  std::size_t output_bytes() const { return out_.size() - out_at_ + large_.size(); }
+  void owe(const std::shared_ptr<const Caller>& caller, std::size_t before);
+  void settle(std::size_t bytes);
   bool output_full() const;
   void feed_stream();
   void drop_slow_reader();
@@ -140,6 +144,12 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   std::size_t out_at_ = 0;
   std::string large_owned_;
   std::string_view large_;  // Follows out_: a body too large to be copied.
+  // Whose answers the output is, in order, for who counts what the socket took.
+  struct Owed {
+    std::shared_ptr<const Caller> caller;
+    std::size_t bytes;
+  };
+  std::vector<Owed> owed_;
 
   RequestParser parser_;
   Request request_;
@@ -149,6 +159,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   std::shared_ptr<Upload> upload_;
   ParseState upload_state_ = ParseState::kNeedMore;
   std::shared_ptr<EventStream> stream_;
+  std::shared_ptr<const Caller> stream_caller_;
   std::function<void(std::shared_ptr<Stream>)> on_stream_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/client.h"
 #include "net/internal/url.h"
 #include "net/tls/transport.h"
 
@@ -19,7 +20,9 @@ class Dialled {
  public:
   // FJ-8008 naming the address when nobody answers; kUnauthenticated when its certificate is not
   // believed; kDeadlineExceeded past `limit`. `tls` is nullptr for plain HTTP.
-  static Result<std::unique_ptr<Dialled>> open(const Url& url, ssl_ctx_st* tls, Duration limit);
+  // kPermissionDenied when every address of the host is outside `reach`.
+  static Result<std::unique_ptr<Dialled>> open(const Url& url, ssl_ctx_st* tls, Duration limit,
+                                               Reach reach);
   ~Dialled();
   Dialled(const Dialled&) = delete;
   Dialled& operator=(const Dialled&) = delete;

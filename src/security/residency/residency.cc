@@ -34,11 +34,6 @@ bool transfer_may_cover(Exit exit) {
   return exit != Exit::kMetric && exit != Exit::kLog && exit != Exit::kDump;
 }
 
-// Work on the bytes elsewhere, beyond keeping them there.
-bool is_processing(Exit exit) {
-  return exit == Exit::kSchedule || exit == Exit::kServe || exit == Exit::kReplicate;
-}
-
 std::string quoted(const Zone& zone) { return "'" + zone.name() + "'"; }
 
 bool covers_object(const Transfer& transfer, const std::string& object) {
@@ -61,22 +56,23 @@ bool is_about(const Transfer& transfer, const Flow& flow, const ZoneMap& zones) 
 }
 
 // "" when it stands; otherwise what the regime still asks of it.
-std::string lacking_for(const Regime& regime, const Transfer& transfer, const Flow& flow) {
+std::string lacking_for(const Regime& regime, const Transfer& transfer) {
   if (!regime.has_ground(transfer.ground)) {
-    return "ground '" + transfer.ground + "' is none of regime " + regime.name;
+    return "stands on ground '" + transfer.ground + "', which is none of regime " + regime.name;
   }
   for (const std::string& kind : regime.evidence) {
     const auto found = transfer.evidence.find(kind);
     if (found == transfer.evidence.end() || found->second.empty()) {
-      return "regime " + regime.name + " demands evidence '" + kind + "'";
+      return "lacks evidence '" + kind + "', which regime " + regime.name + " demands";
     }
   }
   if (!regime.exceptions.empty() && !regime.has_exception(transfer.exception)) {
-    const std::string_view what =
-        regime.processing_abroad == ProcessingAbroad::kException && is_processing(flow.exit)
-            ? " refuses processing abroad without one of its exception codes, and '"
-            : " demands one of its exception codes, and '";
-    return "regime " + regime.name + std::string(what) + transfer.exception + "' is none";
+    const std::string_view processing =
+        regime.processing_abroad == ProcessingAbroad::kException
+            ? ", without which storing and processing abroad are refused alike"
+            : "";
+    return "names exception '" + transfer.exception + "', which is none of regime " + regime.name +
+           std::string(processing);
   }
   return "";
 }
@@ -84,8 +80,8 @@ std::string lacking_for(const Regime& regime, const Transfer& transfer, const Fl
 // "" when the transfer covers the flow now; otherwise why not.
 std::string lacking(const Transfer& transfer, const Flow& flow, const ZoneMap& zones,
                     Timestamp now) {
-  if (transfer.approver.empty()) return "is not approved";
-  if (now >= transfer.expires) return "expired on " + to_rfc3339(transfer.expires);
+  std::string why = unfit(transfer, zones, now);
+  if (!why.empty()) return why;
   if (!covers_exit(transfer, flow.exit)) {
     return "does not cover " + std::string(exit_name(flow.exit));
   }
@@ -93,12 +89,7 @@ std::string lacking(const Transfer& transfer, const Flow& flow, const ZoneMap& z
   if (!transfer.purpose.empty() && transfer.purpose != flow.purpose) {
     return "is for purpose '" + transfer.purpose + "', not '" + flow.purpose + "'";
   }
-  const ZoneInfo* from = zones.find(flow.data);
-  const Regime* regime = zones.regime_of(flow.data);
-  if (regime != nullptr) return lacking_for(*regime, transfer, flow);
-  // A regime that is named but not known allows nothing; none at all leaves it to the approver.
-  if (from != nullptr && !from->regime.empty()) return "stands on unknown regime " + from->regime;
-  return transfer.ground.empty() ? "names no ground" : "";
+  return "";
 }
 
 Decision refused(ErrorId error, std::string rule) { return {false, error, std::move(rule), ""}; }
@@ -277,6 +268,19 @@ Duration ZoneMap::breach_deadline(const Zone& zone) const {
     shortest = std::min(shortest, regime->breach_deadline);
   }
   return shortest;
+}
+
+std::string unfit(const Transfer& transfer, const ZoneMap& zones, Timestamp now) {
+  if (transfer.approver.empty()) return "is not approved";
+  if (now >= transfer.expires) return "expired on " + to_rfc3339(transfer.expires);
+  const Regime* regime = zones.regime_of(transfer.from);
+  if (regime != nullptr) return lacking_for(*regime, transfer);
+  // A regime that is named but not known allows nothing; none at all leaves it to the approver.
+  for (const Zone& zone : zones.chain(transfer.from)) {
+    const std::string& named = zones.find(zone)->regime;
+    if (!named.empty()) return "stands on unknown regime " + named;
+  }
+  return transfer.ground.empty() ? "names no ground" : "";
 }
 
 Decision decide(const Flow& flow, const ZoneMap& zones, std::span<const Transfer> transfers,

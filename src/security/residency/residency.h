@@ -98,6 +98,10 @@ struct Transfer {
   std::string approver;  // "" until somebody with transfers.approve approved this generation.
 };
 
+// Why the transfer would carry nothing now: not approved, expired, or not what the regime of its
+// origin asks for. "" when it stands.
+std::string unfit(const Transfer& transfer, const ZoneMap& zones, Timestamp now);
+
 struct Flow {
   Exit exit = Exit::kWrite;
   std::string project;

@@ -1,0 +1,365 @@
+#include "security/residency/exits.h"
+
+#include <algorithm>
+#include <array>
+
+#include "security/residency/internal/ledger.h"
+
+namespace falaj::security::residency {
+
+const storage::Migration kResidencyMigration{
+    "residency-001-ledger",
+    "CREATE TABLE transfer_approvals ("
+    " project TEXT NOT NULL, name TEXT NOT NULL, generation INTEGER NOT NULL,"
+    " approver TEXT NOT NULL, approved_at INTEGER NOT NULL,"
+    " PRIMARY KEY (project, name, generation)) STRICT;"
+    "CREATE TABLE zone_ledger ("
+    " day TEXT NOT NULL, project TEXT NOT NULL, exit TEXT NOT NULL, from_zone TEXT NOT NULL,"
+    " to_zone TEXT NOT NULL, transfer TEXT NOT NULL, flows INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, refused INTEGER NOT NULL,"
+    " PRIMARY KEY (day, project, exit, from_zone, to_zone, transfer)) STRICT;"};
+
+namespace {
+
+using storage::Object;
+using storage::SqlTransaction;
+
+// How a person who acts stands in the log.
+const std::string& actor_of(const RequestContext& context) { return context.principal.id; }
+
+constexpr std::int64_t kDayNanos = Duration::days(1).nanos;
+std::int64_t day_of(Timestamp at) { return at.nanos / kDayNanos; }
+std::string day_text(std::int64_t day) { return to_rfc3339({day * kDayNanos}).substr(0, 10); }
+
+AuditEvent event_of(const Flow& flow, const Decision& decision, const FlowCounts& counts) {
+  Value detail = Value::object();
+  detail["exit"] = exit_name(flow.exit);
+  detail["from"] = flow.data.name();
+  detail["to"] = flow.destination.name();
+  detail["rule"] = decision.rule;
+  if (!flow.purpose.empty()) detail["purpose"] = flow.purpose;
+  if (decision.allowed) {
+    detail["flows"] = counts.flows;
+    detail["bytes"] = counts.bytes;
+    detail["object"] = flow.object;
+    return {"transfer.use", "Transfer/" + flow.project + "/" + decision.transfer,
+            std::move(detail)};
+  }
+  detail["code"] = to_string(decision.error);
+  detail["flows"] = counts.refused;
+  return {"residency.refuse", flow.object, std::move(detail)};
+}
+
+Result<std::string> approver_of(SqlTransaction& tx, const Object& object) {
+  const storage::SqlRows rows =
+      FALAJ_TRY(tx.query("SELECT approver FROM transfer_approvals WHERE project = ? AND name = ?"
+                         " AND generation = ?",
+                         {object.project, object.name, object.generation}));
+  return rows.empty() ? std::string() : rows.front().text(0);
+}
+
+Result<Transfer> load_transfer(SqlTransaction& tx, const Object& object) {
+  Transfer transfer = FALAJ_TRY(decode_transfer(object));
+  transfer.approver = FALAJ_TRY(approver_of(tx, object));
+  return transfer;
+}
+
+Result<Snapshot> load_snapshot(SqlTransaction& tx, const std::vector<Regime>& regimes) {
+  std::vector<ZoneInfo> zones;
+  Snapshot out;
+  for (const Object& object : FALAJ_TRY(storage::list_objects(tx, "Zone"))) {
+    zones.push_back(FALAJ_TRY(decode_zone(object)));
+  }
+  for (const Object& object : FALAJ_TRY(storage::list_objects(tx, "Project"))) {
+    ProjectInfo info = FALAJ_TRY(decode_project(object));
+    std::string name = info.name;
+    out.projects.insert_or_assign(std::move(name), std::move(info));
+  }
+  for (const Object& object : FALAJ_TRY(storage::list_objects(tx, "Transfer"))) {
+    out.transfers.push_back(FALAJ_TRY(load_transfer(tx, object)));
+  }
+  out.zones = ZoneMap(std::move(zones), regimes);
+  return out;
+}
+
+Value transfer_row(const Transfer& transfer, const std::string& why_not) {
+  Value row = Value::object();
+  row["project"] = transfer.project;
+  row["name"] = transfer.name;
+  row["from"] = transfer.from.name();
+  row["to"] = transfer.to.name();
+  row["ground"] = transfer.ground;
+  row["expires"] = to_rfc3339(transfer.expires);
+  row["approver"] = transfer.approver;
+  row["state"] = why_not.empty() ? "in force" : why_not;
+  return row;
+}
+
+Error not_yours(const std::string& name, const std::string& actor) {
+  return Error(Code::kPermissionDenied, "Transfer " + name + " was declared by " + actor +
+                                            ": somebody else must approve it");
+}
+
+constexpr std::string_view kLocalDeveloper = "user:dev";
+
+}  // namespace
+
+Value to_value(const LedgerRow& row) {
+  Value out = Value::object();
+  out["day"] = row.day;
+  out["project"] = row.project;
+  out["exit"] = row.exit;
+  out["from"] = row.from;
+  out["to"] = row.to;
+  out["transfer"] = row.transfer;
+  out["flows"] = row.flows;
+  out["bytes"] = row.bytes;
+  out["refused"] = row.refused;
+  return out;
+}
+
+struct Exits::Impl {
+  storage::SqlStore& sql;
+  Audit& audit;
+  const Clock& clock;
+  ExitOptions options;
+  Ledger ledger{};
+  Mutex refreshing{};  // One at a time, so that an older snapshot never replaces a newer one.
+
+  Decision decide_flow(const Snapshot* snapshot, Flow& flow) const {
+    static const Snapshot nothing;
+    const Snapshot& known = snapshot == nullptr ? nothing : *snapshot;
+    if (flow.purpose.empty()) {
+      const auto project = known.projects.find(flow.project);
+      if (project != known.projects.end()) flow.purpose = project->second.purpose;
+    }
+    return options.decider(flow, known.zones, known.transfers, clock.now());
+  }
+
+  LedgerKey key_of(const Flow& flow, const std::string& transfer) const {
+    return {day_of(clock.now()),     flow.exit, flow.project, flow.data.name(),
+            flow.destination.name(), transfer};
+  }
+
+  Status write_rows(SqlTransaction& tx, const std::map<LedgerKey, FlowCounts>& rows) const {
+    for (const auto& [key, counts] : rows) {
+      FALAJ_TRY(tx.execute(
+          "INSERT INTO zone_ledger (day, project, exit, from_zone, to_zone, transfer, flows, bytes,"
+          " refused) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+          " ON CONFLICT (day, project, exit, from_zone, to_zone, transfer) DO UPDATE SET"
+          " flows = flows + excluded.flows, bytes = bytes + excluded.bytes,"
+          " refused = refused + excluded.refused",
+          {day_text(key.day), key.project, std::string(exit_name(key.exit)), key.from, key.to,
+           key.transfer, counts.flows, counts.bytes, counts.refused}));
+    }
+    return {};
+  }
+
+  // Who declared the transfer as it is now; "" when the log does not say.
+  Result<std::string> declared_by(const std::string& project, const std::string& name) const {
+    AuditQuery query;
+    query.limit = 1;
+    query.action = "object.apply";
+    query.object = "Transfer/" + project + "/" + name;
+    const std::vector<AuditEntry> entries = FALAJ_TRY(audit.list(query));
+    return entries.empty() ? std::string() : entries.front().actor;
+  }
+};
+
+Exits::Exits(storage::SqlStore& sql, Audit& audit, const Clock& clock, ExitOptions options)
+    : impl_(new Impl{sql, audit, clock, std::move(options)}) {
+  published_.replace(std::make_shared<const Snapshot>());
+}
+
+Exits::~Exits() = default;
+
+Status Exits::refresh() {
+  const MutexLock lock(impl_->refreshing);
+  auto next = std::make_shared<Snapshot>();
+  FALAJ_TRY(impl_->sql.read([&](SqlTransaction& tx) -> Status {
+    *next = FALAJ_TRY(load_snapshot(tx, impl_->options.regimes));
+    return {};
+  }));
+  published_.replace(std::move(next));
+  return {};
+}
+
+Zone Exits::zone_of(const std::string& project) const {
+  const auto now = snapshot();
+  const auto found = now->projects.find(project);
+  return found == now->projects.end() ? Zone() : found->second.zone;
+}
+
+Result<Zone> Exits::derived(const std::vector<Zone>& sources) const {
+  return snapshot()->zones.strictest(sources);
+}
+
+Zone Exits::machine_for(const Zone& data) const {
+  const std::vector<Zone>& machine = impl_->options.machine;
+  if (machine.empty()) return data;
+  const auto now = snapshot();
+  const auto fits = std::find_if(machine.begin(), machine.end(),
+                                 [&](const Zone& zone) { return now->zones.holds(data, zone); });
+  return fits == machine.end() ? machine.front() : *fits;
+}
+
+Zone Exits::caller_zone(const Zone& data, const Zone& declared, Caller caller) const {
+  if (declared.labelled()) return declared;
+  if (caller == Caller::kOnThisMachine) return machine_for(data);
+  const auto now = snapshot();
+  for (const Regime* regime : now->zones.regimes_of(data)) {
+    if (regime->undeclared_clients == UndeclaredClients::kRefused) return Zone();
+  }
+  return machine_for(data);
+}
+
+Result<Passage> Exits::pass(const RequestContext& context, Flow flow) {
+  const auto now = snapshot();
+  const Decision decision = impl_->decide_flow(now.get(), flow);
+  const FlowCounts counts{.flows = decision.allowed ? 1 : 0,
+                          .bytes = decision.allowed ? flow.bytes : 0,
+                          .refused = decision.allowed ? 0 : 1};
+  impl_->ledger.add(impl_->key_of(flow, decision.transfer), counts);
+  if (!decision.allowed || !decision.transfer.empty()) {
+    impl_->ledger.note(context, flow, decision, counts);
+  }
+  if (!decision.allowed) return refusal(flow, decision);
+  return Passage{std::move(flow), decision.transfer};
+}
+
+Result<Passage> Exits::pass_recorded(const RequestContext& context, Flow flow) {
+  const auto now = snapshot();
+  const Decision decision = impl_->decide_flow(now.get(), flow);
+  const FlowCounts counts{.flows = decision.allowed ? 1 : 0,
+                          .bytes = decision.allowed ? flow.bytes : 0,
+                          .refused = decision.allowed ? 0 : 1};
+  if (!decision.allowed || !decision.transfer.empty()) {
+    FALAJ_TRY(impl_->audit.record(context, event_of(flow, decision, counts)));
+  }
+  impl_->ledger.add(impl_->key_of(flow, decision.transfer), counts);
+  if (!decision.allowed) return refusal(flow, decision);
+  return Passage{std::move(flow), decision.transfer};
+}
+
+void Exits::count(const Passage& passage, std::int64_t bytes) {
+  impl_->ledger.add(impl_->key_of(passage.flow, passage.transfer),
+                    {.flows = 0, .bytes = bytes, .refused = 0});
+}
+
+Status Exits::check_purpose(const std::string& project, const std::string& purpose,
+                            const std::string& what) const {
+  const auto now = snapshot();
+  const auto found = now->projects.find(project);
+  if (found == now->projects.end() || purpose.empty()) return {};
+  const std::string& declared = found->second.purpose;
+  if (declared.empty() || declared == purpose) return {};
+  return Error(ErrorId::kPurposeRefused, what + " is for purpose '" + purpose + "', but project " +
+                                             project + " holds data collected for '" + declared +
+                                             "'");
+}
+
+Status Exits::check_erasable(const std::string& project, const Zone& zone, Timestamp created,
+                             const std::string& what) const {
+  const auto now = snapshot();
+  const auto found = now->projects.find(project);
+  if (found != now->projects.end() && !found->second.legal_hold.empty()) {
+    return Error(ErrorId::kRetentionHeld, what + " is under legal hold: project " + project +
+                                              " holds it for '" + found->second.legal_hold + "'");
+  }
+  const Timestamp until = now->zones.retention_until(zone, created);
+  if (impl_->clock.now() >= until) return {};
+  return Error(ErrorId::kRetentionHeld,
+               what + " must be kept until " + to_rfc3339(until) + " (zone " + zone.name() + ")");
+}
+
+Status Exits::approve(const RequestContext& context, const std::string& name) {
+  const std::string& project = context.project.str();
+  const std::string author = FALAJ_TRY(impl_->declared_by(project, name));
+  const std::string& approver = actor_of(context);
+  if (author == approver && approver != kLocalDeveloper) return not_yours(name, author);
+  const auto now = snapshot();
+  FALAJ_TRY(impl_->sql.write([&](SqlTransaction& tx) -> Status {
+    const Object object = FALAJ_TRY(storage::get_object(tx, "Transfer", project, name));
+    Transfer transfer = FALAJ_TRY(decode_transfer(object));
+    transfer.approver = approver;
+    const std::string why = unfit(transfer, now->zones, impl_->clock.now());
+    if (!why.empty()) {
+      return Error(ErrorId::kTransferInvalid, "Transfer " + name + " " + why);
+    }
+    FALAJ_TRY(
+        tx.execute("INSERT INTO transfer_approvals (project, name, generation, approver,"
+                   " approved_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                   {project, name, object.generation, approver, impl_->clock.now().nanos}));
+    Value detail = Value::object();
+    detail["generation"] = object.generation;
+    detail["from"] = transfer.from.name();
+    detail["to"] = transfer.to.name();
+    detail["ground"] = transfer.ground;
+    detail["expires"] = to_rfc3339(transfer.expires);
+    FALAJ_TRY(impl_->audit.append(
+        tx, context, {"transfer.approve", "Transfer/" + project + "/" + name, std::move(detail)}));
+    return {};
+  }));
+  return refresh();
+}
+
+Result<Value> Exits::transfers(const std::string& project) const {
+  const auto now = snapshot();
+  Value list = Value::array();
+  for (const Transfer& transfer : now->transfers) {
+    if (!project.empty() && transfer.project != project) continue;
+    list.push(transfer_row(transfer, unfit(transfer, now->zones, impl_->clock.now())));
+  }
+  Value out = Value::object();
+  out["transfers"] = std::move(list);
+  return out;
+}
+
+Status Exits::tick() {
+  Ledger::Taken taken = impl_->ledger.take();
+  if (taken.rows.empty() && taken.notes.empty()) return {};
+  const Status written = impl_->sql.write([&](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(impl_->write_rows(tx, taken.rows));
+    for (const Note& note : taken.notes) {
+      FALAJ_TRY(
+          impl_->audit.append(tx, note.context, event_of(note.flow, note.decision, note.counts)));
+    }
+    return {};
+  });
+  if (!written.ok()) impl_->ledger.put_back(std::move(taken));
+  return written;
+}
+
+Result<std::vector<LedgerRow>> Exits::ledger(const std::string& project) const {
+  // By text, as the store orders them.
+  std::map<std::array<std::string, 6>, FlowCounts> all;
+  const auto add = [&](std::array<std::string, 6> key, const FlowCounts& counts) {
+    FlowCounts& sum = all[std::move(key)];
+    sum.flows += counts.flows;
+    sum.bytes += counts.bytes;
+    sum.refused += counts.refused;
+  };
+  for (const auto& [key, counts] : impl_->ledger.waiting()) {
+    add({day_text(key.day), key.project, std::string(exit_name(key.exit)), key.from, key.to,
+         key.transfer},
+        counts);
+  }
+  FALAJ_TRY(impl_->sql.read([&](SqlTransaction& tx) -> Status {
+    for (const storage::SqlRow& row :
+         FALAJ_TRY(tx.query("SELECT day, project, exit, from_zone, to_zone, transfer, flows, bytes,"
+                            " refused FROM zone_ledger"))) {
+      add({row.text(0), row.text(1), row.text(2), row.text(3), row.text(4), row.text(5)},
+          {.flows = row.integer(6), .bytes = row.integer(7), .refused = row.integer(8)});
+    }
+    return {};
+  }));
+  std::vector<LedgerRow> out;
+  for (const auto& [key, counts] : all) {
+    if (!project.empty() && key[1] != project) continue;
+    out.push_back({key[0], key[1], key[2], key[3], key[4], key[5], counts.flows, counts.bytes,
+                   counts.refused});
+  }
+  return out;
+}
+
+}  // namespace falaj::security::residency

@@ -1,0 +1,198 @@
+#include "security/residency/exits.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "security/residency/testing/zone_world.h"
+
+namespace falaj::security::residency {
+namespace {
+
+Flow flow(const std::string& project, const std::string& from, const std::string& to,
+          Exit exit = Exit::kExport) {
+  return {.exit = exit,
+          .project = project,
+          .data = Zone(from),
+          .destination = Zone(to),
+          .purpose = {},
+          .object = "FeatureView/activity",
+          .bytes = 100};
+}
+
+std::int64_t count_of(const std::vector<LedgerRow>& rows, std::int64_t LedgerRow::*what) {
+  std::int64_t sum = 0;
+  for (const LedgerRow& row : rows) sum += row.*what;
+  return sum;
+}
+
+TEST(Exits, refuse_everything_before_they_know_the_zones) {
+  ZoneWorld world;
+  Exits exits(*world.sql, *world.audit, world.clock, {});
+  EXPECT_FALSE(exits.pass(world.context("p-ae"), flow("p-ae", "ae", "ae")).ok());
+}
+
+TEST(Exits, count_what_passes_and_what_is_refused) {
+  ZoneWorld world;
+  const auto context = world.context("p-ae");
+  const auto passage = world.exits->pass(context, flow("p-ae", "ae", "ae-fin"));
+  ASSERT_TRUE(passage.ok());
+  world.exits->count(*passage, 11);
+  const auto refused = world.exits->pass(context, flow("p-ae", "ae", "eu"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().id, ErrorId::kZoneRefused);
+  for (int round = 0; round < 2; ++round) {  // From memory, then from the store.
+    const auto rows = world.exits->ledger("p-ae");
+    ASSERT_TRUE(rows.ok());
+    ASSERT_EQ(rows->size(), 2u);
+    EXPECT_EQ(count_of(*rows, &LedgerRow::flows), 1);
+    EXPECT_EQ(count_of(*rows, &LedgerRow::bytes), 111);
+    EXPECT_EQ(count_of(*rows, &LedgerRow::refused), 1);
+    ASSERT_TRUE(world.exits->tick().ok());
+  }
+  EXPECT_TRUE(world.exits->ledger("p-eu")->empty());
+}
+
+TEST(Exits, refusals_that_are_alike_are_one_entry) {
+  ZoneWorld world;
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_FALSE(world.exits->pass(world.context("p-ae"), flow("p-ae", "ae", "eu")).ok());
+  }
+  ASSERT_TRUE(world.exits->tick().ok());
+  const auto entries = world.entries("residency.refuse");
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].detail.integer("flows"), 50);
+  EXPECT_EQ(entries[0].detail.text("code"), "FJ-7031");
+}
+
+TEST(Exits, a_transfer_counts_once_approved_and_each_use_is_audited) {
+  ZoneWorld world;
+  world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");
+  const auto context = world.context("p-ae");
+  EXPECT_EQ(world.exits->pass(context, flow("p-ae", "ae", "eu")).error().id,
+            ErrorId::kTransferInvalid);
+  EXPECT_EQ(world.exits->approve(world.context("p-ae", "user:author"), "t1").error().code,
+            Code::kPermissionDenied);
+  ASSERT_TRUE(world.exits->approve(world.context("p-ae", "user:officer"), "t1").ok());
+  const auto passage = world.exits->pass_recorded(context, flow("p-ae", "ae", "eu"));
+  ASSERT_TRUE(passage.ok()) << passage.error().message;
+  EXPECT_EQ(passage->transfer, "t1");
+  ASSERT_EQ(world.entries("transfer.use").size(), 1u);  // Before any tick.
+  ASSERT_TRUE(world.exits->pass(context, flow("p-ae", "ae", "eu")).ok());
+  ASSERT_TRUE(world.exits->pass(context, flow("p-ae", "ae", "eu")).ok());
+  ASSERT_TRUE(world.exits->tick().ok());
+  const auto uses = world.entries("transfer.use");
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].detail.integer("flows"), 2);
+  EXPECT_EQ(uses[0].detail.integer("bytes"), 200);
+  EXPECT_EQ(uses[0].object, "Transfer/p-ae/t1");
+  EXPECT_EQ(world.entries("transfer.approve").size(), 1u);
+}
+
+TEST(Exits, a_changed_or_expired_transfer_needs_a_new_approval) {
+  ZoneWorld world;
+  world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");
+  ASSERT_TRUE(world.exits->approve(world.context("p-ae", "user:officer"), "t1").ok());
+  ASSERT_TRUE(world.exits->pass(world.context("p-ae"), flow("p-ae", "ae", "eu")).ok());
+  world.clock.advance(Duration::days(2));
+  EXPECT_FALSE(world.exits->pass(world.context("p-ae"), flow("p-ae", "ae", "eu")).ok());
+  world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");  // With a new expiry.
+  const auto changed = world.exits->pass(world.context("p-ae"), flow("p-ae", "ae", "eu"));
+  ASSERT_FALSE(changed.ok());
+  EXPECT_NE(changed.error().message.find("is not approved"), std::string::npos);
+}
+
+TEST(Exits, a_transfer_that_its_regime_refuses_cannot_be_approved) {
+  ZoneWorld world;
+  world.declare_transfer("user:author", "p-ae-fin", "t1", "ae-fin", "eu");
+  const Status approved = world.exits->approve(world.context("p-ae-fin", "user:officer"), "t1");
+  ASSERT_FALSE(approved.ok());
+  EXPECT_EQ(approved.error().id, ErrorId::kTransferInvalid);
+  EXPECT_NE(approved.error().message.find("regulator-approval"), std::string::npos);
+}
+
+TEST(Exits, this_machine_stands_where_it_says) {
+  ZoneWorld world;
+  EXPECT_EQ(world.exits->machine_for(Zone("eu")).name(), "eu");
+  Exits here(*world.sql, *world.audit, world.clock,
+             {.regimes = ZoneWorld::regimes(), .machine = {Zone("eu"), Zone("ae-fin")}});
+  ASSERT_TRUE(here.refresh().ok());
+  EXPECT_EQ(here.machine_for(Zone("ae")).name(), "ae-fin");
+  EXPECT_EQ(here.machine_for(Zone("ae-health")).name(), "eu");  // And decide() will refuse it.
+}
+
+TEST(Exits, callers_without_a_zone_are_where_the_regime_lets_them_be) {
+  ZoneWorld world;
+  const Exits& exits = *world.exits;
+  EXPECT_EQ(exits.caller_zone(Zone("ae"), Zone("eu"), Caller::kElsewhere).name(), "eu");
+  EXPECT_EQ(exits.caller_zone(Zone("ae"), Zone(), Caller::kElsewhere).name(), "ae");
+  EXPECT_FALSE(exits.caller_zone(Zone("ae-fin"), Zone(), Caller::kElsewhere).labelled());
+  EXPECT_EQ(exits.caller_zone(Zone("ae-fin"), Zone(), Caller::kOnThisMachine).name(), "ae-fin");
+}
+
+TEST(Exits, another_purpose_is_refused) {
+  ZoneWorld world;
+  EXPECT_TRUE(world.exits->check_purpose("p-ae", "fraud", "TrainJob/x").ok());
+  EXPECT_TRUE(world.exits->check_purpose("p-ae", "", "TrainJob/x").ok());
+  const Status other = world.exits->check_purpose("p-ae", "marketing", "TrainJob/x");
+  EXPECT_EQ(other.error().id, ErrorId::kPurposeRefused);
+}
+
+TEST(Exits, retention_and_legal_hold_lock) {
+  ZoneWorld world;
+  const Timestamp made = world.clock.now();
+  const auto check = [&](const std::string& project, const std::string& zone) {
+    return world.exits->check_erasable(project, Zone(zone), made, "Segment/1");
+  };
+  EXPECT_TRUE(check("p-eu", "eu").ok());
+  EXPECT_EQ(check("p-ae-fin", "ae-fin").error().id, ErrorId::kRetentionHeld);
+  world.clock.advance(Duration::days(5 * 365));
+  EXPECT_TRUE(check("p-ae-fin", "ae-fin").ok());
+  EXPECT_EQ(check("p-held", "eu").error().id, ErrorId::kRetentionHeld);
+}
+
+TEST(Declarations, what_data_was_kept_under_never_changes) {
+  const auto all = kinds({"law"});
+  const auto& zone = all[0];
+  storage::Object before;
+  before.kind = "Zone";
+  before.name = "ae-fin";
+  before.spec = *parse_json(R"({"parent": "ae", "regime": "law"})");
+  storage::Object after = before;
+  after.spec["retention"] = "5y";
+  EXPECT_TRUE(zone.check_change(before, after).ok());
+  after.spec["parent"] = "eu";
+  EXPECT_EQ(zone.check_change(before, after).error().id, ErrorId::kImmutableField);
+  after = before;
+  after.spec["regime"] = "lax";
+  EXPECT_EQ(zone.check_change(before, after).error().id, ErrorId::kImmutableField);
+  EXPECT_FALSE(zone.check(after).ok());  // And there is no such regime.
+  before.kind = after.kind = "Project";
+  before.spec = *parse_json(R"({"zone": "ae"})");
+  after.spec = *parse_json(R"({"zone": "eu"})");
+  EXPECT_EQ(all[1].check_change(before, after).error().id, ErrorId::kImmutableField);
+}
+
+TEST(Declarations, a_transfer_is_read_strictly) {
+  const auto refused = [](std::string_view spec) {
+    storage::Object object;
+    object.kind = "Transfer";
+    object.project = "p";
+    object.name = "t";
+    object.spec = *parse_json(spec);
+    return !decode_transfer(object).ok();
+  };
+  EXPECT_FALSE(refused(
+      R"({"from":"ae","to":"eu","ground":"contract","expires":"2027-01-01","exits":["export"]})"));
+  EXPECT_TRUE(refused(R"({"from":"ae","to":"eu","ground":"contract"})"));
+  EXPECT_TRUE(refused(R"({"from":"ae","to":"ae","ground":"c","expires":"2027-01-01"})"));
+  EXPECT_TRUE(refused(R"({"from":"ae","to":"eu","ground":"c","expires":"soon"})"));
+  EXPECT_TRUE(refused(
+      R"({"from":"ae","to":"eu","ground":"c","expires":"2027-01-01","approver":"user:me"})"));
+  EXPECT_TRUE(
+      refused(R"({"from":"ae","to":"eu","ground":"c","expires":"2027-01-01","exits":["all"]})"));
+  EXPECT_TRUE(refused(
+      R"({"from":"ae","to":"eu","ground":"c","expires":"2027-01-01","evidence":{"a":""}})"));
+}
+
+}  // namespace
+}  // namespace falaj::security::residency

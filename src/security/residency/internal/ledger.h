@@ -1,0 +1,71 @@
+// security/residency/internal/ledger.h — what passed since the last write, in memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "security/context.h"
+#include "security/residency/residency.h"
+
+namespace falaj::security::residency {
+
+struct LedgerKey {
+  std::int64_t day = 0;  // Since 1970.
+  Exit exit = Exit::kWrite;
+  std::string project;
+  std::string from;
+  std::string to;
+  std::string transfer;
+  auto operator<=>(const LedgerKey&) const = default;
+};
+
+struct FlowCounts {
+  std::int64_t flows = 0;
+  std::int64_t bytes = 0;
+  std::int64_t refused = 0;
+};
+
+// Flows that are alike, waiting for their one audit entry.
+struct Note {
+  RequestContext context;  // Of the first of them.
+  Flow flow;
+  Decision decision;
+  FlowCounts counts;
+};
+
+// Thread-safe; a few shards, so that prediction threads rarely meet.
+class Ledger {
+ public:
+  void add(const LedgerKey& key, const FlowCounts& counts);
+  // Alike means the same caller, exit, zones, object and rule. Past 4096 different ones those of a
+  // new kind are kept under the project alone: a flood of refusals grows neither memory nor log.
+  void note(const RequestContext& context, const Flow& flow, const Decision& decision,
+            const FlowCounts& counts);
+
+  struct Taken {
+    std::map<LedgerKey, FlowCounts> rows;
+    std::vector<Note> notes;
+  };
+  Taken take();
+  void put_back(Taken taken);
+  std::map<LedgerKey, FlowCounts> waiting() const;
+
+ private:
+  static constexpr std::size_t kShards = 8;
+  static constexpr std::size_t kNotesMax = 4096;
+  struct alignas(64) Shard {
+    mutable Mutex mutex;
+    std::map<LedgerKey, FlowCounts> rows FALAJ_GUARDED_BY(mutex);
+  };
+  static std::size_t thread_shard();
+
+  std::array<Shard, kShards> shards_;
+  Mutex notes_mutex_;
+  std::map<std::string, Note> notes_ FALAJ_GUARDED_BY(notes_mutex_);
+};
+
+}  // namespace falaj::security::residency
