@@ -65,27 +65,6 @@ Result<std::vector<std::string>> sets_with(const features::TrainingSets& sets,
   return ids;
 }
 
-// FJ-7034 while the zone's retention has not passed since the key was made.
-Status check_retention(storage::SqlStore& sql, const keys::KeyScope& scope, Timestamp created,
-                       Timestamp now) {
-  std::vector<security::residency::ZoneInfo> zones;
-  FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
-    for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "Zone"))) {
-      Fields fields(object.spec, "Zone " + object.name);
-      const std::string parent = FALAJ_TRY(fields.text("parent"));
-      const Duration retention = FALAJ_TRY(fields.duration("retention", Duration{}));
-      zones.push_back({Zone(object.name), Zone(parent), "", retention});
-    }
-    return {};
-  }));
-  const security::residency::ZoneMap map(std::move(zones), {});
-  if (!map.has(scope.zone)) return {};
-  const Timestamp until = map.retention_until(scope.zone, created);
-  if (until <= now) return {};
-  return Error{ErrorId::kRetentionHeld, "zone " + scope.zone.name() + " keeps " + scope.object +
-                                            " until " + to_rfc3339(until)};
-}
-
 }  // namespace
 
 api::EraseSubject eraser_of(Storage& storage, Features& features, const Clock& clock) {
@@ -98,7 +77,7 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, const Clock& c
           ring.object.starts_with("FeatureView/") || ring.object.starts_with("TrainingSet/");
       if (ring.project != project || !rows || ring.shredded.nanos != 0) continue;
       const keys::KeyScope scope{project, ring.zone, ring.object, "", ""};
-      FALAJ_TRY(check_retention(*storage.sql, scope, ring.created, clock.now()));
+      FALAJ_TRY(storage.exits->check_erasable(project, scope.zone, ring.created, scope.object));
     }
     const features::EraseReport report = FALAJ_TRY(features::erase_subject(
         context, {*storage.sql, *storage.blobs, *features.ingest, *features.training_sets}, entity,
@@ -122,10 +101,6 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, const Clock& c
 
 Status wire_shredding(Storage& storage, Features& features, Training& training,
                       const Clock& clock) {
-  storage.keys.tree->set_shred_guard(
-      [sql = storage.sql.get(), &clock](const keys::KeyScope& scope, Timestamp created) {
-        return check_retention(*sql, scope, created, clock.now());
-      });
   storage.key_admin->set_after_shred(
       [sets = features.training_sets.get(), due = training.retrain_due.get()](
           const security::RequestContext& context,
