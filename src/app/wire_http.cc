@@ -19,6 +19,20 @@ void add_openapi(Http& http) {
       }));
 }
 
+void wire_exports(Storage& storage, Features& features, Training& training,
+                  api::Services& services) {
+  services.export_set = [&storage, sets = features.training_sets.get()](
+                            const security::RequestContext& context,
+                            const features::ExportRequest& request) {
+    return features::export_set(*sets, *storage.blobs, *storage.audit, context, request);
+  };
+  services.export_onnx = [&storage, models = training.models.get()](
+                             const security::RequestContext& context,
+                             const registry::ModelFileRequest& request) {
+    return registry::export_onnx(*models, *storage.blobs, *storage.audit, context, request);
+  };
+}
+
 }  // namespace
 
 Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
@@ -51,6 +65,7 @@ Http wire_routes(const Options& options, Tls& tls, catalog::Catalog& catalog,
                     clock.now(),
                     storage.key_admin.get(),
                     training.retrain_due.get()});
+  wire_exports(storage, features, training, *http.services);
   http.feed = std::make_unique<api::LiveFeed>(*http.services);
   http.router = std::make_unique<net::Router>();
   for (net::Route& route : api::native_routes(*http.services, *http.feed)) {

@@ -117,6 +117,7 @@ class Tree {
 
   const Hooks& hooks_;
   Words words_;
+  ExportChoice export_;
   CLI::App root_;
   int exit_ = 0;
 };
@@ -345,6 +346,17 @@ void Tree::add_data() {
                          [this](const Session& s) { return freeze(s, words_.name, words_.spine); });
   set->add_option("training-set", words_.name, "TrainingSet")->required();
   set->add_option("--spine", words_.spine, "File with the spine, when the set names none");
+
+  CLI::App* leave =
+      remote(root_, "export-set", "Write a frozen training set as encrypted Parquet (AES_GCM_V1)",
+             [this](const Session& s) { return export_set(s, export_); });
+  leave->add_option("training-set", export_.set, "TrainingSet")->required();
+  leave->add_option("--id", export_.id, "Which frozen set (default: the newest)");
+  leave->add_option("--out", export_.out, "File to write; must not exist")->required();
+  leave
+      ->add_option("--key-file", export_.key_file,
+                   "The key, 64 hexadecimal digits; made when the file is missing")
+      ->required();
 
   CLI::App* job = remote(root_, "train", "Run a TrainJob and follow it", [this](const Session& s) {
     return train(s, words_.name, words_.no_wait ? Wait::kNo : Wait::kWait);

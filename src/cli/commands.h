@@ -34,6 +34,15 @@ Status show_kinds(const Session& session);
 Status ingest(const Session& session, const std::string& view, const std::string& file,
               const std::string& format);
 Status freeze(const Session& session, const std::string& set, const std::string& spine);
+// A frozen set as an encrypted Parquet file. The key (64 hexadecimal digits) is read from
+// `key_file`, which is made with a fresh one when it is missing.
+struct ExportChoice {
+  std::string set;
+  std::string id;  // "": the newest.
+  std::string out;
+  std::string key_file;
+};
+Status export_set(const Session& session, const ExportChoice& choice);
 
 // Training. kWait follows the run with a progress bar and fails when it fails.
 enum class Wait : std::uint8_t { kNo, kWait };

@@ -144,4 +144,11 @@ Result<std::string> Connection::raw(const std::string& path) {
   return std::move(reply.body);
 }
 
+Result<net::ClientReply> Connection::raw(net::Method method, const std::string& path,
+                                         const Value& body) {
+  net::ClientReply reply = FALAJ_TRY(client_->send(method, with_project(path), to_json(body)));
+  if (reply.status != 200) return error_of_reply(reply);
+  return reply;
+}
+
 }  // namespace falaj::cli

@@ -56,6 +56,7 @@ class Connection {
   Result<Value> upload(const std::string& path, const std::string& file);
   // The body as it came, for what is not JSON; `project` is added.
   Result<std::string> raw(const std::string& path);
+  Result<net::ClientReply> raw(net::Method method, const std::string& path, const Value& body);
   const Target& target() const { return target_; }
 
  private:

@@ -221,6 +221,8 @@ Value to_value(const ModelVersion& version) {
   value["signature"] = to_value(version.signature);
   value["feature_service"] = version.feature_service;
   value["zone"] = version.zone;
+  value["blobs"]["onnx"] = version.onnx.str();
+  value["blobs"]["native"] = version.native.str();
   value["created_at"] = to_rfc3339(version.created_at);
   return value;
 }

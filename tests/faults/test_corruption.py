@@ -8,7 +8,7 @@ from program import ProgramTest, wait_until
 
 
 def blob_path(server, blob):
-    return os.path.join(server.data, "blobs/blobs", blob[:2], blob[2:])
+    return glob.glob(os.path.join(server.data, "blobs/blobs/*", blob))[0]
 
 
 def flip(path, share=0.5):
@@ -52,7 +52,7 @@ class Blobs(ProgramTest):
 
     def onnx_of(self, server, version):
         versions = server.get("/api/v1/models/shop")["versions"]
-        return next(each["onnx"] for each in versions if each["version"] == version)
+        return next(each["blobs"]["onnx"] for each in versions if each["version"] == version)
 
     def test_a_model_is_not_deployed_and_the_old_version_stays(self):
         server = self.server("--set", "monitor.interval=50ms").start()

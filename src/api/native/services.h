@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "features/export_set.h"
 #include "features/ingest.h"
 #include "features/training_sets.h"
 #include "jobs/queue.h"
 #include "loop/controller.h"
 #include "monitoring/monitors.h"
 #include "net/router.h"
+#include "registry/model_file.h"
 #include "registry/models.h"
 #include "registry/retrain_due.h"
 #include "security/access/denials.h"
@@ -47,6 +49,13 @@ struct Services {
   // Null where a test has none: their routes and fields are left out.
   security::keys::KeyAdmin* keys = nullptr;
   registry::RetrainDue* retrain_due = nullptr;
+  // What leaves the server as a file.
+  std::function<Result<features::ExportedSet>(const security::RequestContext&,
+                                              const features::ExportRequest&)>
+      export_set{};
+  std::function<Result<std::string>(const security::RequestContext&,
+                                    const registry::ModelFileRequest&)>
+      export_onnx{};
 };
 
 class LiveFeed;
@@ -57,6 +66,7 @@ std::vector<net::Route> native_routes(Services& services, LiveFeed& feed);
 // By concern; native_routes() joins them.
 std::vector<net::Route> object_routes(Services& services);
 std::vector<net::Route> feature_routes(Services& services);
+std::vector<net::Route> export_routes(Services& services);
 std::vector<net::Route> training_routes(Services& services);
 std::vector<net::Route> model_routes(Services& services);
 std::vector<net::Route> deployment_routes(Services& services);

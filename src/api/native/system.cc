@@ -69,6 +69,7 @@ std::vector<net::Route> native_routes(Services& services, LiveFeed& feed) {
   };
   add(object_routes(services));
   add(feature_routes(services));
+  add(export_routes(services));
   add(training_routes(services));
   add(model_routes(services));
   add(deployment_routes(services));

@@ -57,6 +57,7 @@ const std::vector<ActionInfo>& actions() {
       {"objects.write", "Apply and delete declared objects"},
       {"data.ingest", "Add rows to a source or feature view"},
       {"data.read", "Read rows: quarantined, exported, downloaded"},
+      {"data.export", "Take frozen training sets and model files out of the server"},
       {"features.read", "Read statistics of features and manifests of training sets"},
       {"training.run", "Freeze training sets and start training jobs"},
       {"models.read", "Read runs, models, versions and aliases"},
