@@ -33,7 +33,8 @@ class Export(ProgramTest):
         self.assertEqual(code, 0, text)
         self.assertIn(self.manifest["id"], text)
         self.assertEqual(os.stat(self.key_file).st_mode & 0o777, 0o600)
-        key = bytes.fromhex(open(self.key_file).read().strip())
+        with open(self.key_file) as file:
+            key = bytes.fromhex(file.read().strip())
         prefix = self.manifest["id"].encode()
         table = pq.read_table(self.out, decryption_properties=self.properties(key, prefix))
         self.assertEqual(table.num_rows, self.manifest["rows"])

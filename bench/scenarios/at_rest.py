@@ -1,0 +1,109 @@
+"""What sealing costs: the same program with and without it, the same walk, taking turns.
+
+Each round ingests a file, freezes, trains and registers on fresh objects (end to end, seconds), and
+asks for predictions by entity id (milliseconds at the 99th percentile). The program without sealing
+is tests/plain (falaj_test_plain): nobody can switch the real one off. Both must know the same rows
+and train the very same model.
+"""
+
+import statistics
+import subprocess
+import time
+
+from arena import Refused, call
+from scenarios.ingest import declared, transactions
+
+TITLE = "training end to end on 1,000,000 rows, sealed against in clear"
+UNIT = "s"
+PROJECT = "bench"
+ASKED = 3000
+
+
+class Walker:
+    def __init__(self, arena, program, name):
+        self.file = transactions(arena)
+        self.server = arena.serve(program, "dev", "--data", arena.work / name, "--port", 0,
+                                  "--grpc-port", 0)
+        self.count, self.p99s, self.ingests = 0, [], []
+        self.apply(declared("Zone", "bench-zone", {}),
+                   declared("Project", PROJECT, {"zone": "bench-zone"}),
+                   declared("Entity", "customer",
+                            {"keys": [{"name": "customer_id", "type": "int64"}]}),
+                   declared("Source", "payments", {"format": "parquet", "path": "t.parquet",
+                                                   "event_time": "at",
+                                                   "created_time": "loaded_at"}))
+
+    @property
+    def extra(self) -> dict:
+        return {"predict_p99_ms": statistics.median(self.p99s[1:]),
+                "ingest_s": statistics.median(self.ingests[1:])}
+
+    def api(self, path, body=None, method=None):
+        joint = "&" if "?" in path else "?"
+        return call(f"{self.server.url}/api/v1/{path}{joint}project={PROJECT}", body, method)
+
+    def apply(self, *objects):
+        self.api("objects", {"objects": list(objects)}, "PUT")
+
+    def declare(self, n):
+        features = [{"name": "amount", "type": "float64"},
+                    {"name": "merchant_risk", "type": "float64"},
+                    {"name": "items", "type": "int64"}]
+        self.apply(
+            declared("FeatureView", f"pay_{n}", {"entity": "customer", "source": "payments",
+                                                 "ttl": "3650d", "features": features}),
+            declared("FeatureService", f"svc_{n}",
+                     {"features": [{f"pay_{n}": ["amount", "items"]}]}),
+            declared("TrainingSet", f"set_{n}", {
+                "service": f"svc_{n}", "spine": {"view": f"pay_{n}", "label": "merchant_risk"},
+                "split": {"by": "customer_id", "valid": "20%"}}),
+            declared("TrainJob", f"job_{n}", {
+                "data": {"training_set": f"set_{n}"}, "engine": "lightgbm",
+                "params": {"num_leaves": 15, "rounds": 30, "seed": 7},
+                "resources": {"threads": 1, "memory": "2Gi", "time_max": "10m"},
+                "register": {"model": f"model_{n}", "verify_rows": 100000}}),
+            declared("Deployment", f"dep_{n}", {"model": f"model_{n}", "alias": "champion",
+                                                "features": f"svc_{n}"}))
+
+    def round(self):
+        self.count += 1
+        n = self.count
+        self.declare(n)
+        begin = time.perf_counter()
+        url = f"{self.server.url}/api/v1/feature-views/pay_{n}:ingest?format=parquet"
+        subprocess.run(["curl", "-sSf", "-o", "/dev/null", "-X", "POST", "-T", str(self.file),
+                        f"{url}&project={PROJECT}"], check=True)
+        self.ingests.append(time.perf_counter() - begin)
+        frozen = self.api(f"training-sets/set_{n}:freeze", {})
+        started = self.api(f"train-jobs/job_{n}:run", {})
+        while True:
+            job = self.api(f"jobs/{started['job']}:wait?seconds=20")
+            if job["status"] in ("succeeded", "failed", "cancelled"):
+                break
+        seconds = time.perf_counter() - begin
+        if job["status"] != "succeeded":
+            raise Refused(f"{self.server.url}: training {job['status']}: {job['error']}")
+        version = self.api(f"models/model_{n}")["versions"][0]
+        self.ask(n)
+        return seconds, {"rows": frozen["rows"], "set": frozen["data_sha256"],
+                             "auc": version["metrics"]}
+
+    def ask(self, n):
+        self.api(f"models/model_{n}/aliases/champion", {"version": 1, "reason": "bench"}, "PUT")
+        times = []
+        for i in range(ASKED):
+            begin = time.perf_counter()
+            self.api(f"deployments/dep_{n}:predict", {"entities": [{"customer_id": 1 + i % 500}]})
+            times.append((time.perf_counter() - begin) * 1e3)
+        self.p99s.append(statistics.quantiles(times, n=100)[98])
+
+    def close(self):
+        pass
+
+
+def ours(arena):
+    return Walker(arena, arena.falaj, "sealed")
+
+
+def peer(arena):
+    return Walker(arena, arena.build / "falaj_test_plain", "clear")
