@@ -76,13 +76,17 @@ class World:
         deployed = self.predict(self.entities[:1])["version"]
         version = next(v for v in self.api("models/fraud")["versions"] if v["version"] == deployed)
         self.columns = version["signature"]["features"]
-        self.model = arena.work / "fraud.onnx"
-        self.model.write_bytes(self.file_of("fraud", deployed))
+        self.deployed, self.work = deployed, arena.work
 
-    def file_of(self, model: str, version: int) -> bytes:
-        url = f"{self.url}/api/v1/models/{model}/versions/{version}/onnx?project={self.project}"
-        with urllib.request.urlopen(url, timeout=60) as reply:
-            return reply.read()
+    @property
+    def model(self):
+        """The served file, for the peer: in the data folder it is sealed."""
+        path = self.work / "fraud.onnx"
+        if not path.exists():
+            url = f"{self.url}/api/v1/models/fraud/versions/{self.deployed}/onnx"
+            with urllib.request.urlopen(f"{url}?project={self.project}", timeout=60) as reply:
+                path.write_bytes(reply.read())
+        return path
 
     def api(self, path: str, body=None, method=None):
         joint = "&" if "?" in path else "?"

@@ -71,6 +71,8 @@ class PowerCutter {
         rebuild(folder / name, entry.inode, after / name);
       } else {
         std::ofstream(after / name, std::ios::binary) << content(entry.inode, folder / name);
+        // The shim keeps content, not modes: a secret that others may read would be refused.
+        fs::permissions(after / name, fs::perms::owner_read | fs::perms::owner_write);
       }
     }
   }
