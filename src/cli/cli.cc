@@ -8,69 +8,12 @@
 #include "cli/completion.h"
 #include "cli/credentials.h"
 #include "cli/demo/demo.h"
+#include "cli/internal/words.h"
 #include "cli/local_file.h"
 #include "cli/reference.h"
 
 namespace falaj::cli {
 namespace {
-
-constexpr const char* kDefaultServer = "http://127.0.0.1:7070";
-constexpr const char* kDefaultProject = "default";
-
-// The environment is the default that a flag overrides. The parser's own binding is not used: many
-// commands share one variable, and a command that was not called would put the environment's value
-// over the flag of the one that was.
-std::string from_environment(const char* name, const char* otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? otherwise : value;
-}
-
-// What the parser fills in; one struct, so that every command's callback can see it.
-struct Words {
-  std::string server = from_environment("FALAJ_SERVER", kDefaultServer);
-  std::string project = from_environment("FALAJ_PROJECT", kDefaultProject);
-  std::string authority = from_environment("FALAJ_CA", "");
-  std::string certificate = from_environment("FALAJ_CERTIFICATE", "");
-  std::string token = from_environment("FALAJ_TOKEN", "");
-  std::string output = "table";
-  std::string data;
-  std::string config_file = from_environment("FALAJ_CONFIG", "");
-  std::string port;
-  std::string grpc_port;
-  std::vector<std::string> settings;
-  std::vector<std::string> files;
-  bool dry_run = false;
-  bool no_wait = false;
-  bool origin = false;
-  bool libraries = false;
-  bool log = false;
-  bool platform = false;
-  std::string kind;
-  std::string name;
-  std::string file;
-  std::string signature;
-  std::string format;
-  std::string spine;
-  std::string alias;
-  std::string reason = from_environment("FALAJ_REASON", "");
-  std::string who;
-  std::string from;
-  std::string to;
-  std::string object;
-  std::string action;
-  std::string end;
-  std::string zone;
-  std::string subject;
-  std::string ground;
-  std::int64_t version = 0;
-  std::int64_t sequence = 0;
-  std::int64_t from = -1;
-  std::int64_t limit = 50;
-  std::uint64_t seed = 20260101;
-  std::vector<std::string> keys;
-  LoginWords login;
-  TokenWords tokens;
-};
 
 // The command tree, built once per call of run(). Callbacks set exit_; parsing picks one of them.
 class Tree {
@@ -504,9 +447,9 @@ void Tree::add_audit() {
          [](const Session& s) { return show_audit_key(s); });
   CLI::App* proof = remote(
       *audit, "proof", "Proof for falaj-verify: of one entry, or of growth --from a size",
-      [this](const Session& s) { return show_audit_proof(s, words_.sequence, words_.from); });
+      [this](const Session& s) { return show_audit_proof(s, words_.sequence, words_.held); });
   proof->add_option("sequence", words_.sequence, "Number of the entry");
-  proof->add_option("--from", words_.from, "Entries of the head that you hold");
+  proof->add_option("--from", words_.held, "Entries of the head that you hold");
   CLI::App* cosign = remote(
       *audit, "cosign", "As a witness: cosign the heads that a Falaj dropped in a folder",
       [this](const Session& s) -> Status {
@@ -692,7 +635,7 @@ void Tree::add_zones() {
   CLI::App* zones = remote(root_, "zones", "List zones with their regime and projects", nullptr);
   zones->require_subcommand(0, 1);
   zones->callback([this, zones] {
-    if (zones->get_subcommands().empty()) exit_ = done(show_zones(session()));
+    if (zones->get_subcommands().empty()) exit_ = signed_in(show_zones);
   });
   remote(*zones, "regimes", "List the legal regimes (not legal advice), or print one",
          [this](const Session& s) { return show_regimes(s, words_.name); })
@@ -714,7 +657,7 @@ void Tree::add_zones() {
       remote(root_, "transfers", "List a project's transfers across zones", nullptr);
   transfers->require_subcommand(0, 1);
   transfers->callback([this, transfers] {
-    if (transfers->get_subcommands().empty()) exit_ = done(show_transfers(session()));
+    if (transfers->get_subcommands().empty()) exit_ = signed_in(show_transfers);
   });
   remote(*transfers, "approve", "Approve a Transfer as it is declared now",
          [this](const Session& s) { return approve_transfer(s, words_.name); })
@@ -724,7 +667,7 @@ void Tree::add_zones() {
       root_, "ledger", "Bytes that passed each exit, by zones; all projects unless -p", nullptr);
   ledger->callback([this, ledger] {
     const bool one = ledger->count("--project") > 0;
-    exit_ = done(show_ledger(session(), one ? words_.project : ""));
+    exit_ = signed_in([&](const Session& s) { return show_ledger(s, one ? words_.project : ""); });
   });
 }
 

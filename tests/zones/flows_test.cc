@@ -97,6 +97,31 @@ Finding scan(const Places& places, Exit only) {
   return out;
 }
 
+// The same store under a second owner: one door without a guard, one with.
+class Shared final : public storage::BlobStore {
+ public:
+  explicit Shared(storage::BlobStore& inner) : inner_(inner) {}
+  Result<std::unique_ptr<storage::BlobWriter>> create(const storage::Owner& owner) override {
+    return inner_.create(owner);
+  }
+  Result<std::unique_ptr<ByteReader>> open(const storage::Owner& owner,
+                                           const BlobId& id) const override {
+    return inner_.open(owner, id);
+  }
+  Result<storage::BlobGrant> grant(const storage::Owner& owner, const BlobId& id) const override {
+    return inner_.grant(owner, id);
+  }
+  Status remove(const storage::Owner& owner, const BlobId& id) override {
+    return inner_.remove(owner, id);
+  }
+  Result<std::vector<BlobId>> list(const storage::Owner& owner) const override {
+    return inner_.list(owner);
+  }
+
+ private:
+  storage::BlobStore& inner_;
+};
+
 // A machine in one zone: its stores, its door, its log, its scrape page.
 class Site {
  public:
@@ -120,10 +145,9 @@ class Site {
     exits_ = std::make_unique<Exits>(sql, *world_.audit, world_.clock, std::move(options));
     EXPECT_TRUE(exits_->refresh().ok());
     fs::create_directories(folder_ / "blobs");
-    fs::create_directories(folder_ / "planted");
     blobs_ = guard_blobs(storage::open_files(folder_ / "blobs").value(), *exits_);
     plant_ = storage::open_files(folder_ / "planted").value();
-    planted_ = guard_blobs(storage::open_files(folder_ / "planted").value(), *exits_);
+    planted_ = guard_blobs(std::make_unique<Shared>(*plant_), *exits_);
     log_file_ = ::open((folder_ / "server.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     log_ = std::make_unique<app::ZonedLog>(
         telemetry::make_log_sink(telemetry::LogFormat::kJson, log_file_, world_.clock));
