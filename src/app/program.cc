@@ -49,7 +49,7 @@ Status Program::open(const Options& options) {
   control_ = FALAJ_TRY(wire_access(options, storage_, *identity_, clock_));
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
   training_ = FALAJ_TRY(wire_training(options, storage_, features_, metrics_, clock_));
-  FALAJ_TRY(wire_shredding(storage_, features_, training_, clock_));
+  FALAJ_TRY(wire_shredding(storage_, features_, training_));
   serving_ = FALAJ_TRY(wire_serving(options, storage_, features_, training_, metrics_, clock_));
   catalog_ = std::make_unique<catalog::Catalog>(
       *storage_.sql, *storage_.audit, clock_, all_kinds(), [this] {

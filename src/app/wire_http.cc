@@ -77,7 +77,7 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
                     clock.now(),
                     storage.key_admin.get(),
                     training.retrain_due.get(),
-                    eraser_of(storage, features, clock)});
+                    eraser_of(storage, features)});
   wire_exports(storage, features, training, *http.services);
   http.feed = std::make_unique<api::LiveFeed>(*http.services);
   http.router = std::make_unique<net::Router>();

@@ -67,10 +67,9 @@ Result<std::vector<std::string>> sets_with(const features::TrainingSets& sets,
 
 }  // namespace
 
-api::EraseSubject eraser_of(Storage& storage, Features& features, const Clock& clock) {
-  return [&storage, &features, &clock](const security::RequestContext& context,
-                                       const std::string& entity, const Value& key,
-                                       keys::ShredGround ground) -> Result<Value> {
+api::EraseSubject eraser_of(Storage& storage, Features& features) {
+  return [&storage, &features](const security::RequestContext& context, const std::string& entity,
+                               const Value& key, keys::ShredGround ground) -> Result<Value> {
     const std::string& project = context.project.str();
     for (const keys::RingInfo& ring : FALAJ_TRY(storage.keys.tree->inventory())) {
       const bool rows =
@@ -99,8 +98,7 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, const Clock& c
   };
 }
 
-Status wire_shredding(Storage& storage, Features& features, Training& training,
-                      const Clock& clock) {
+Status wire_shredding(Storage& storage, Features& features, Training& training) {
   storage.key_admin->set_after_shred(
       [sets = features.training_sets.get(), due = training.retrain_due.get()](
           const security::RequestContext& context,

@@ -34,8 +34,8 @@
 #include "security/identity/identity.h"
 #include "security/keys/key_admin.h"
 #include "security/keys/key_tree.h"
-#include "security/signing/model_trust.h"
 #include "security/residency/exits.h"
+#include "security/signing/model_trust.h"
 #include "serving/deployments.h"
 #include "serving/model_import.h"
 #include "storage/open.h"
@@ -218,9 +218,9 @@ Result<Training> wire_training(const Options& options, Storage& storage, Feature
 
 // Retention is asked before keys are destroyed; models that learned from shredded data are marked;
 // receipts that a crash kept from the audit log are entered, and erasures it cut short finished.
-Status wire_shredding(Storage& storage, Features& features, Training& training, const Clock& clock);
+Status wire_shredding(Storage& storage, Features& features, Training& training);
 // One person's rows out of every view, and the frozen sets that hold them shredded.
-api::EraseSubject eraser_of(Storage& storage, Features& features, const Clock& clock);
+api::EraseSubject eraser_of(Storage& storage, Features& features);
 
 struct Serving {
   std::unique_ptr<serving::Runtime> runtime;
