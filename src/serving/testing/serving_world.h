@@ -52,13 +52,13 @@ class ServingWorld : public features::FeatureWorld {
     registry::ModelVersion version;
     version.model = "fraud";
     version.project = context.project.str();
+    version.zone = "ae";
     EXPECT_TRUE(registry::keep_onnx(*blobs, linear_onnx({weight, 1}, bias), version).ok());
     version.signature.inputs = {{"input", "FP32", {-1, 2}}};
     version.signature.outputs = {{"score", "FP32", {-1, 1}}};
     version.signature.features = {"amount", "age"};
     version.feature_service = "svc";
     version.training_set = training_set;
-    version.zone = "ae";
     version.run = RunId("run-" + std::to_string(++registered));
     const auto added = models->add_version(context, version);
     EXPECT_TRUE(added.ok()) << added.error().message;
