@@ -137,11 +137,12 @@ TEST_F(TrainingSetsTest, the_same_request_gives_the_same_bytes_whatever_came_lat
   EXPECT_EQ(before->data, first->data);
   EXPECT_NE(now->id, first->id);
 
-  // Another name has the same bytes, so the same blob.
+  // Another name has the same bytes, in a blob of its own.
   as_before.name_suffix = "-copy";
   const auto copy = freeze(as_before);
   ASSERT_TRUE(copy.ok());
-  EXPECT_EQ(copy->data, first->data);
+  EXPECT_EQ(copy->data_sha256, first->data_sha256);
+  EXPECT_NE(copy->data, first->data);
   EXPECT_EQ(copy->name, "set-copy");
 
   EXPECT_EQ(world_.training_sets->latest(world_.context.project, "set")->id, now->id);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "jobs/exit_error.h"
+#include "security/identity/job_identities.h"
 #include "training/engine.h"
 #include "training/engine_process.h"
 
@@ -25,6 +26,7 @@ constexpr std::size_t kPointsMax = 2'000;
 struct Order {
   RunId run;
   std::string manifest;
+  std::string set_name;  // Of that manifest.
   TrainJob job;
 };
 
@@ -33,6 +35,7 @@ Value to_payload(const Order& order) {
   value["run"] = order.run.str();
   value["train_job"] = order.job.name;
   value["training_set"] = order.manifest;
+  value["set_name"] = order.set_name;
   value["engine"] = order.job.engine;
   value["params"] = order.job.params;
   value["threads"] = order.job.threads;
@@ -48,6 +51,7 @@ Order from_payload(const Value& value) {
   order.run = RunId(value.text("run"));
   order.manifest = value.text("training_set");
   order.job.name = value.text("train_job");
+  order.set_name = value.text("set_name");
   order.job.engine = value.text("engine");
   order.job.params = value["params"];
   order.job.threads = value.integer("threads", 1);
@@ -70,6 +74,30 @@ exec::Limits limits_of(const TrainJob& job, const TrainOptions& options) {
 
 security::RequestContext service_context(const std::string& project, const std::string& zone) {
   return security::system_context("service:training", ProjectName(project), Zone(zone));
+}
+
+// A job is a principal of its own: it may read the frozen set that it was started on and register
+// the model that it declares, whatever the person who started it may do.
+security::RequestContext job_context(const JobId& job, const Order& order,
+                                     const features::Manifest& manifest) {
+  security::RequestContext context;
+  context.project = ProjectName(manifest.project);
+  context.zone = Zone(manifest.zone);
+  std::vector<security::Scope> scopes{
+      {"features.read", manifest.project, "TrainingSet/" + order.set_name}};
+  if (!order.job.model.empty()) {
+    scopes.push_back({"models.write", manifest.project, "Model/" + order.job.model});
+  }
+  context.principal = security::job_principal(job, std::move(scopes), Timestamp::max());
+  return context;
+}
+
+Status check_scope(const security::RequestContext& context, std::string_view action,
+                   const std::string& object) {
+  if (security::within_scopes(context.principal, action, context.project.str(), object)) return {};
+  return Error{ErrorId::kJobScopeExceeded, context.principal.id + " may not do " +
+                                               std::string(action) + " to " + object +
+                                               ": it was not started for that"};
 }
 
 Result<std::string> find_library(const std::vector<std::string>& folders) {
@@ -124,9 +152,10 @@ struct TrainJobs::Impl {
   // Writes what was gathered. A run that has ended meanwhile takes no more: that is no fault.
   void flush(const RunId& run);
   void write(const RunId& run, const Pending& reports);
-  Result<Value> register_model(const Order& order, const features::Manifest& manifest,
+  Result<Value> register_model(const JobId& job, const Order& order,
+                               const features::Manifest& manifest,
                                const EngineFiles::Outcome& outcome);
-  Result<Value> collect(const Order& order, const std::string& project, const EngineFiles& left);
+  Result<Value> collect(const jobs::Job& job, const Order& order, const EngineFiles& left);
   void end_run(const Order& order, const std::string& project, tracking::RunStatus status,
                const std::string& error, const Value& outputs);
   void end_like(const jobs::Job& job, const Order& order);
@@ -144,6 +173,8 @@ Result<exec::ChildSpec> TrainJobs::Impl::command(const jobs::Job& job, const Ord
   config.verify_rows = order.job.verify_rows;
   config.library = FALAJ_TRY(find_library(options.library_folders));
   config.training_set = manifest.id;
+  FALAJ_TRY(check_scope(job_context(job.id, order, manifest), "features.read",
+                        "TrainingSet/" + manifest.name));
   storage::BlobGrant grant = FALAJ_TRY(blobs.grant(features::owner_of(manifest), manifest.data));
   EngineFiles left = FALAJ_TRY(EngineFiles::create(config, std::move(grant)));
   exec::ChildSpec spec;
@@ -208,9 +239,11 @@ void TrainJobs::Impl::end_run(const Order& order, const std::string& project,
   log::error("run not ended", {{"run", order.run.str()}, {"error", ended.error().message}});
 }
 
-Result<Value> TrainJobs::Impl::register_model(const Order& order,
+Result<Value> TrainJobs::Impl::register_model(const JobId& job, const Order& order,
                                               const features::Manifest& manifest,
                                               const EngineFiles::Outcome& outcome) {
+  const security::RequestContext context = job_context(job, order, manifest);
+  FALAJ_TRY(check_scope(context, "models.write", "Model/" + order.job.model));
   registry::ModelVersion version;
   version.project = manifest.project;
   version.model = order.job.model;
@@ -224,8 +257,7 @@ Result<Value> TrainJobs::Impl::register_model(const Order& order,
   version.code_version = options.code_version;
   version.metrics = outcome.metrics;
   version.proof = outcome.proof;
-  const auto made = FALAJ_TRY(
-      models.add_version(service_context(manifest.project, manifest.zone), std::move(version)));
+  const auto made = FALAJ_TRY(models.add_version(context, std::move(version)));
   Value model;
   model["name"] = made.model;
   model["version"] = made.version;
@@ -233,8 +265,9 @@ Result<Value> TrainJobs::Impl::register_model(const Order& order,
 }
 
 // The child ended well: its result becomes the run's, and a model version if one is wanted.
-Result<Value> TrainJobs::Impl::collect(const Order& order, const std::string& project,
+Result<Value> TrainJobs::Impl::collect(const jobs::Job& job, const Order& order,
                                        const EngineFiles& left) {
+  const std::string& project = job.spec.project;
   const auto manifest = FALAJ_TRY(sets.by_id(ProjectName(project), order.manifest));
   const EngineFiles::Outcome result =
       FALAJ_TRY(left.outcome(manifest.features, order.job.verify_rows));
@@ -242,7 +275,7 @@ Result<Value> TrainJobs::Impl::collect(const Order& order, const std::string& pr
   outputs["rounds"] = result.rounds;
   outputs["proof"] = result.proof;
   if (!order.job.model.empty()) {
-    outputs["model"] = FALAJ_TRY(register_model(order, manifest, result));
+    outputs["model"] = FALAJ_TRY(register_model(job.id, order, manifest, result));
   }
   const Status shown = runs.set_metrics(order.run, result.metrics);
   if (!shown.ok() && shown.error().code != Code::kConflict) return shown.error();
@@ -267,6 +300,7 @@ Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& contex
       FALAJ_TRY(manifest_id.empty() ? impl_->sets.latest(context.project, order.job.training_set)
                                     : impl_->sets.by_id(context.project, manifest_id));
   order.manifest = manifest.id;
+  order.set_name = manifest.name;
   tracking::Run wanted;
   wanted.experiment = name;
   wanted.params = order.job.params;
@@ -377,7 +411,7 @@ jobs::Handler::Outcome TrainJobs::finish(const jobs::Job& job, const exec::Child
     ended = left->error(ended.error());
   }
   Result<Value> result =
-      ended.ok() ? impl_->collect(order, project, *left) : Result<Value>(ended.error());
+      ended.ok() ? impl_->collect(job, order, *left) : Result<Value>(ended.error());
   if (result.ok()) return {std::move(result), false};
   // Killed from outside is the one failure that another attempt may not meet.
   const bool retry = result.error().id == ErrorId::kJobKilled;

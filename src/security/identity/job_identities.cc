@@ -17,6 +17,16 @@ bool is_narrow(const Scope& scope) {
 
 }  // namespace
 
+Principal job_principal(const JobId& job, std::vector<Scope> scopes, Timestamp expires) {
+  Principal principal;
+  principal.kind = PrincipalKind::kJob;
+  principal.id = principal_id(job);
+  principal.name = job.str();
+  principal.scopes = std::move(scopes);
+  principal.expires = expires;
+  return principal;
+}
+
 Result<std::string> JobIdentities::mint(const JobId& job, std::vector<Scope> scopes,
                                         Timestamp now) {
   for (const Scope& scope : scopes) {
@@ -27,13 +37,8 @@ Result<std::string> JobIdentities::mint(const JobId& job, std::vector<Scope> sco
   }
   NewTokenText made = make_token_text('j', random_);
   const TokenText parts = FALAJ_TRY(parse_token_text(made.text));
-  Principal principal;
-  principal.kind = PrincipalKind::kJob;
-  principal.id = principal_id(job);
-  principal.name = job.str();
-  principal.scopes = std::move(scopes);
+  Principal principal = job_principal(job, std::move(scopes), now + kJobIdentityLifetime);
   principal.credential = "token:" + made.id;
-  principal.expires = now + kJobIdentityLifetime;
   Entry entry{sha256_hex(parts.secret), std::make_shared<const Principal>(principal),
               principal.expires};
   MutexLock lock(mutex_);

@@ -21,6 +21,9 @@ namespace falaj::security {
 
 inline constexpr Duration kJobIdentityLifetime = Duration::minutes(15);
 
+// Who a job is: "job:ID", for as long as it runs. Its scopes are all that it may do.
+Principal job_principal(const JobId& job, std::vector<Scope> scopes, Timestamp expires);
+
 // Thread-safe; short locks.
 class JobIdentities {
  public:

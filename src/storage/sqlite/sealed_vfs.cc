@@ -27,7 +27,7 @@ std::uint32_t big_endian(const unsigned char* bytes) {
          static_cast<std::uint32_t>(bytes[2]) << 8 | bytes[3];
 }
 
-// The salts stand at 16 of the log's header and at 8 of a frame's.
+// The salts stand at 16 of the log's header.
 std::uint64_t salts_at(const unsigned char* bytes) {
   return static_cast<std::uint64_t>(big_endian(bytes)) << 32 | big_endian(bytes + 4);
 }
@@ -71,9 +71,11 @@ PagePlace database_place(std::int64_t offset) {
           static_cast<std::uint32_t>(offset / kPage + 1), 0};
 }
 
-PagePlace log_place(std::int64_t frame_at, const unsigned char* header) {
+// The run is that of the log's header: a frame's own salts are zeros for a while when a page was
+// written again inside one transaction, until SQLite has put the checksums right.
+PagePlace log_place(std::int64_t frame_at, const unsigned char* header, const Shared& shared) {
   return {PagePlace::File::kLog, static_cast<std::uint64_t>(frame_at), big_endian(header),
-          salts_at(header + 8)};
+          shared.log_run.load()};
 }
 
 // ---- The database file ----
@@ -159,8 +161,8 @@ int read_frame(sqlite3_file* file, unsigned char* out, std::int64_t at) {
   const PageCipher& cipher = *sealed(file).shared->cipher;
   cipher.show_header(static_cast<std::uint64_t>(at), FrameHeader(raw.data(), kFrameHeader));
   const auto opened =
-      cipher.open_page(log_place(at, raw.data()), std::span(raw).subspan(kFrameHeader),
-                       std::span(out + kFrameHeader, kPage));
+      cipher.open_page(log_place(at, raw.data(), *sealed(file).shared),
+                       std::span(raw).subspan(kFrameHeader), std::span(out + kFrameHeader, kPage));
   if (opened.ok()) {
     std::memcpy(out, raw.data(), kFrameHeader);
   } else {
@@ -176,10 +178,10 @@ int read_log_page(sqlite3_file* file, unsigned char* out, std::int64_t count, st
   if (code != SQLITE_OK) return code == SQLITE_IOERR_SHORT_READ ? SQLITE_IOERR_DATA : code;
   const Shared& shared = *sealed(file).shared;
   shared.cipher->show_header(static_cast<std::uint64_t>(at), FrameHeader(raw.data(), kFrameHeader));
-  const PagePlace place = log_place(at, raw.data());
+  const PagePlace place = log_place(at, raw.data(), shared);
   Page page;
   const Status opened = shared.cipher->open_page(place, std::span(raw).subspan(kFrameHeader), page);
-  if (!opened.ok() || place.log_run != shared.log_run.load()) return SQLITE_IOERR_DATA;
+  if (!opened.ok()) return SQLITE_IOERR_DATA;
   std::memcpy(out, page.data(), static_cast<std::size_t>(count));
   return SQLITE_OK;
 }
@@ -235,7 +237,8 @@ int write_log_page(sqlite3_file* file, const unsigned char* from, std::int64_t a
     return SQLITE_IOERR_WRITE;
   }
   Page raw;
-  self.shared->cipher->seal_page(log_place(at, header.data()), std::span(from, kPage), raw);
+  self.shared->cipher->seal_page(log_place(at, header.data(), *self.shared), std::span(from, kPage),
+                                 raw);
   return write_below(file, raw.data(), kPage, at + kFrameHeader);
 }
 
