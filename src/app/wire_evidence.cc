@@ -2,6 +2,7 @@
 #include "app/restore_drill.h"
 #include "app/wiring.h"
 #include "base/json.h"
+#include "security/access/roles.h"
 #include "storage/objects.h"
 
 namespace falaj::app {
@@ -57,11 +58,36 @@ Result<std::string> model_cards(storage::SqlStore& sql, const registry::Models& 
   return to_pretty_json(value) + "\n";
 }
 
+// Which role may do what, and who was granted which.
+Result<std::string> access_matrix(storage::SqlStore& sql) {
+  namespace access = security::access;
+  Value value;
+  for (const access::RoleInfo& role : access::roles()) {
+    Value allowed = Value::array();
+    for (const std::string_view action : access::actions_of(role.role).names()) {
+      allowed.push(action);
+    }
+    value["roles"][role.name] = std::move(allowed);
+  }
+  value["grants"] = Value::array();
+  value["groups"] = Value::array();
+  FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+    const auto grants = FALAJ_TRY(storage::list_objects(tx, "Grant"));
+    for (const storage::Object& grant : grants) value["grants"].push(storage::to_value(grant));
+    const auto groups = FALAJ_TRY(storage::list_objects(tx, "Group"));
+    for (const storage::Object& group : groups) value["groups"].push(storage::to_value(group));
+    return {};
+  }));
+  return to_pretty_json(value) + "\n";
+}
+
 }  // namespace
 
 void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, Training& training,
                    const Clock& clock) {
   std::vector<security::EvidencePart> parts;
+  parts.push_back(
+      {"access/matrix.json", [sql = storage.sql.get()] { return access_matrix(*sql); }});
   parts.push_back(
       {"keys/inventory.json", [tree = storage.keys.tree.get()] { return key_inventory(*tree); }});
   parts.push_back({"models/cards.json", [sql = storage.sql.get(), models = training.models.get()] {

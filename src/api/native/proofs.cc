@@ -78,15 +78,15 @@ Result<Value> witness(const ProofServices& services, const net::Request& request
   const crypto::Proof proof = FALAJ_TRY(security::proof_from(proof_list));
   security::Signer& signer = services.heads.signer();
   const bool first = FALAJ_TRY(signer.witnessed(key.name)) == 0;
+  Value value;
+  value["checkpoint"] = FALAJ_TRY(signer.cosign(note, key, proof, services.clock.now()));
   if (first) {
-    // From now on this log is held to this key: that deserves an entry of its own.
+    // From now on this log is held to this key: that deserves an entry, before the answer goes out.
     Value detail;
     detail["key"] = key_text;
     FALAJ_TRY(services.heads.audit().record(caller_context(request),
                                             {"witness.pin", "Log/" + key.name, detail}));
   }
-  Value value;
-  value["checkpoint"] = FALAJ_TRY(signer.cosign(note, key, proof, services.clock.now()));
   return value;
 }
 

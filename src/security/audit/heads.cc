@@ -71,6 +71,20 @@ Status Heads::check_start(std::string* warning) {
     *warning = "the witness cannot be asked: " + held.error().message;
     return {};
   }
+  // A witness that keeps no notes still knows how long the log was.
+  const auto seen = witness_->seen(info.origin);
+  if (seen.ok()) {
+    const TreeHead now = FALAJ_TRY(audit_.tree_head());
+    if (now.size < *seen) {
+      return Error(ErrorId::kRolledBack,
+                   "the audit log has " + std::to_string(now.size) +
+                       " entries, but the witness has seen " + std::to_string(*seen) +
+                       ": this data folder is an old copy, or its end was cut off. Restore the "
+                       "newest one");
+    }
+  } else {
+    *warning = "the witness cannot be asked: " + seen.error().message;
+  }
   if (!held->has_value()) return {};
   const crypto::Note note = FALAJ_TRY(crypto::parse_note(**held));
   FALAJ_TRY(crypto::verify_note(note, info.log_key));
