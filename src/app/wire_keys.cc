@@ -1,5 +1,6 @@
 #include <sys/stat.h>
 
+#include "app/regimes.h"
 #include "app/wiring.h"
 #include "base/decode.h"
 #include "security/residency/residency.h"
