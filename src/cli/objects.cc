@@ -21,7 +21,9 @@ void complete(Value& document, const std::string& project) {
     document["metadata"].as_object().erase(added);
   }
   const std::string kind = document.text("kind");
-  if (kind == "Project" || kind == "Zone" || document["metadata"].has("project")) return;
+  const bool above = kind == "Project" || kind == "Zone" || kind == "Grant" || kind == "Group" ||
+                     kind == "Transfer";
+  if (above || document["metadata"].has("project")) return;
   document["metadata"]["project"] = project;
 }
 
