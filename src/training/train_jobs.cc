@@ -26,7 +26,6 @@ constexpr std::size_t kPointsMax = 2'000;
 struct Order {
   RunId run;
   std::string manifest;
-  std::string set_name;  // Of that manifest.
   TrainJob job;
 };
 
@@ -35,7 +34,7 @@ Value to_payload(const Order& order) {
   value["run"] = order.run.str();
   value["train_job"] = order.job.name;
   value["training_set"] = order.manifest;
-  value["set_name"] = order.set_name;
+  value["declared_set"] = order.job.training_set;
   value["engine"] = order.job.engine;
   value["params"] = order.job.params;
   value["threads"] = order.job.threads;
@@ -51,7 +50,7 @@ Order from_payload(const Value& value) {
   order.run = RunId(value.text("run"));
   order.manifest = value.text("training_set");
   order.job.name = value.text("train_job");
-  order.set_name = value.text("set_name");
+  order.job.training_set = value.text("declared_set");
   order.job.engine = value.text("engine");
   order.job.params = value["params"];
   order.job.threads = value.integer("threads", 1);
@@ -76,15 +75,15 @@ security::RequestContext service_context(const std::string& project, const std::
   return security::system_context("service:training", ProjectName(project), Zone(zone));
 }
 
-// A job is a principal of its own: it may read the frozen set that it was started on and register
-// the model that it declares, whatever the person who started it may do.
+// A job is a principal of its own: it may read the training set that it declares and register the
+// model that it declares, whatever the person who started it may do.
 security::RequestContext job_context(const JobId& job, const Order& order,
                                      const features::Manifest& manifest) {
   security::RequestContext context;
   context.project = ProjectName(manifest.project);
   context.zone = Zone(manifest.zone);
   std::vector<security::Scope> scopes{
-      {"features.read", manifest.project, "TrainingSet/" + order.set_name}};
+      {"features.read", manifest.project, "TrainingSet/" + order.job.training_set}};
   if (!order.job.model.empty()) {
     scopes.push_back({"models.write", manifest.project, "Model/" + order.job.model});
   }
@@ -97,7 +96,7 @@ Status check_scope(const security::RequestContext& context, std::string_view act
   if (security::within_scopes(context.principal, action, context.project.str(), object)) return {};
   return Error{ErrorId::kJobScopeExceeded, context.principal.id + " may not do " +
                                                std::string(action) + " to " + object +
-                                               ": it was not started for that"};
+                                               ": its declaration does not name it"};
 }
 
 Result<std::string> find_library(const std::vector<std::string>& folders) {
@@ -300,7 +299,6 @@ Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& contex
       FALAJ_TRY(manifest_id.empty() ? impl_->sets.latest(context.project, order.job.training_set)
                                     : impl_->sets.by_id(context.project, manifest_id));
   order.manifest = manifest.id;
-  order.set_name = manifest.name;
   tracking::Run wanted;
   wanted.experiment = name;
   wanted.params = order.job.params;
