@@ -1,0 +1,75 @@
+// cli/internal/tree.h — the tree of commands, shared by the files that add commands to it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/internal/words.h"
+
+namespace falaj::cli {
+
+inline int done(const Status& status) { return status.ok() ? 0 : fail(status.error()); }
+
+// The command tree, built once per call of run(). Callbacks set exit_; parsing picks one of them.
+class Tree {
+ public:
+  explicit Tree(const Hooks& hooks);
+  int run(int argc, char** argv);
+  CLI::App& root() { return root_; }
+
+ private:
+  using Act = std::function<Status(const Session&)>;
+
+  Session session() const;
+  // With the credential: FALAJ_TOKEN, or what `falaj login` kept for this server.
+  Result<Session> signed_session() const;
+  int signed_in(const Act& act) const;
+  Result<config::Settings> settings() const;
+  int fail_settings(const Error& error) const;
+  Result<config::Sources> sources() const;
+  // A command that talks to a server: gets --server, --project and -o.
+  CLI::App* remote(CLI::App& parent, const std::string& name, const std::string& help, Act act);
+  CLI::App* local(CLI::App& parent, const std::string& name, const std::string& help,
+                  std::function<int()> act);
+  void add_server_options(CLI::App& command);
+  void add_output(CLI::App& command);
+  void add_authority(CLI::App& command);
+
+  void add_servers();
+  void add_demo();
+  void add_objects();
+  void add_data();
+  void add_models();
+  void add_watch();
+  void add_access();
+  void add_audit();
+  void add_evidence();
+  void add_certificates();
+  void add_keys();
+  void add_sign_in();
+  void add_users();
+  void add_tokens();
+  void add_erase();
+  void add_zones();
+  void add_config();
+  void add_rest();
+
+  int help();
+  int diff();
+  int demo();
+  int doctor();
+  int backup_folder();
+  int config_show();
+  int config_explain();
+
+  const Hooks& hooks_;
+  Words words_;
+  ExportChoice export_;
+  CLI::App root_;
+  int exit_ = 0;
+};
+
+}  // namespace falaj::cli
