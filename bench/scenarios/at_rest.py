@@ -62,6 +62,7 @@ class Walker:
                 "params": {"num_leaves": 15, "rounds": 30, "seed": 7},
                 "resources": {"threads": 1, "memory": "2Gi", "time_max": "10m"},
                 "register": {"model": f"model_{n}", "verify_rows": 100000}}),
+            declared("Model", f"model_{n}", {}),
             declared("Deployment", f"dep_{n}", {"model": f"model_{n}", "alias": "champion",
                                                 "features": f"svc_{n}"}))
 

@@ -26,6 +26,7 @@ constexpr std::size_t kPointsMax = 2'000;
 struct Order {
   RunId run;
   std::string manifest;
+  std::string set_name;  // Of that manifest.
   TrainJob job;
 };
 
@@ -34,7 +35,7 @@ Value to_payload(const Order& order) {
   value["run"] = order.run.str();
   value["train_job"] = order.job.name;
   value["training_set"] = order.manifest;
-  value["declared_set"] = order.job.training_set;
+  value["set_name"] = order.set_name;
   value["engine"] = order.job.engine;
   value["params"] = order.job.params;
   value["threads"] = order.job.threads;
@@ -50,7 +51,7 @@ Order from_payload(const Value& value) {
   order.run = RunId(value.text("run"));
   order.manifest = value.text("training_set");
   order.job.name = value.text("train_job");
-  order.job.training_set = value.text("declared_set");
+  order.set_name = value.text("set_name");
   order.job.engine = value.text("engine");
   order.job.params = value["params"];
   order.job.threads = value.integer("threads", 1);
@@ -75,15 +76,15 @@ security::RequestContext service_context(const std::string& project, const std::
   return security::system_context("service:training", ProjectName(project), Zone(zone));
 }
 
-// A job is a principal of its own: it may read the training set that it declares and register the
-// model that it declares, whatever the person who started it may do.
+// A job is a principal of its own: it may read the frozen set that it was started on and register
+// the model that it declares, whatever the person who started it may do.
 security::RequestContext job_context(const JobId& job, const Order& order,
                                      const features::Manifest& manifest) {
   security::RequestContext context;
   context.project = ProjectName(manifest.project);
   context.zone = Zone(manifest.zone);
   std::vector<security::Scope> scopes{
-      {"features.read", manifest.project, "TrainingSet/" + order.job.training_set}};
+      {"features.read", manifest.project, "TrainingSet/" + order.set_name}};
   if (!order.job.model.empty()) {
     scopes.push_back({"models.write", manifest.project, "Model/" + order.job.model});
   }
@@ -96,7 +97,7 @@ Status check_scope(const security::RequestContext& context, std::string_view act
   if (security::within_scopes(context.principal, action, context.project.str(), object)) return {};
   return Error{ErrorId::kJobScopeExceeded, context.principal.id + " may not do " +
                                                std::string(action) + " to " + object +
-                                               ": its declaration does not name it"};
+                                               ": it was not started for that"};
 }
 
 Result<std::string> find_library(const std::vector<std::string>& folders) {
@@ -299,6 +300,7 @@ Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& contex
       FALAJ_TRY(manifest_id.empty() ? impl_->sets.latest(context.project, order.job.training_set)
                                     : impl_->sets.by_id(context.project, manifest_id));
   order.manifest = manifest.id;
+  order.set_name = manifest.name;
   tracking::Run wanted;
   wanted.experiment = name;
   wanted.params = order.job.params;

@@ -197,13 +197,21 @@ TEST_F(TrainJobsTest, a_job_registers_as_itself) {
   EXPECT_EQ(entries.front().actor, "job:" + job.id.str());
 }
 
-TEST_F(TrainJobsTest, a_job_reads_only_the_training_set_that_it_declares) {
+TEST_F(TrainJobsTest, a_job_reads_only_the_frozen_set_that_it_was_started_on) {
   world_.apply("TrainingSet", "other",
                R"({"service":"svc","spine":{"view":"labels","label":"is_fraud"}})");
   const auto other = world_.training_sets->freeze(world_.context, "other");
   ASSERT_TRUE(other.ok()) << other.error().message;
-  const auto started = trainer_->run(world_.context, "fraud_train", other->id);
+  const auto started = trainer_->run(world_.context, "fraud_train");
   ASSERT_TRUE(started.ok()) << started.error().message;
+  // As if somebody had changed the order that waits in the queue.
+  ASSERT_TRUE(world_.sql
+                  ->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(tx.execute("UPDATE jobs SET payload = replace(payload, ?, ?)",
+                                         {manifest_.id, other->id}));
+                    return {};
+                  })
+                  .ok());
   queue_->start();
   EXPECT_EQ(ended(*started).status, jobs::JobStatus::kFailed);
   EXPECT_NE(runs_.get(started->run)->error.find("FJ-7063"), std::string::npos)

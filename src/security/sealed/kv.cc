@@ -1,5 +1,6 @@
 #include "security/sealed/kv.h"
 
+#include <thread>
 #include <utility>
 
 #include "crypto/aead.h"
@@ -13,6 +14,8 @@ using storage::Owner;
 
 constexpr std::size_t kTokenBytes = 16;
 constexpr std::size_t kLengthBytes = 4;
+// Rows of one write from which a second thread is worth its start.
+constexpr std::size_t kSharedRows = 2'000;
 
 // What one call needs of an owner's keys.
 struct OwnerKeys {
@@ -81,14 +84,20 @@ class SealedKvStore final : public storage::KvStore {
 
   Status write(const Owner& owner, const std::vector<KvWrite>& batch) override {
     const OwnerKeys mine = FALAJ_TRY(keys_of(owner));
-    std::vector<KvWrite> sealed;
-    sealed.reserve(batch.size());
-    for (const KvWrite& write : batch) {
-      std::string token = mine.token_of(write.key);
-      std::optional<std::string> value;
-      if (write.value) value = mine.seal(token, write.key, *write.value);
-      sealed.push_back({std::move(token), std::move(value)});
-    }
+    std::vector<KvWrite> sealed(batch.size());
+    const auto seal_part = [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        sealed[i].key = mine.token_of(batch[i].key);
+        if (!batch[i].value) continue;
+        sealed[i].value = mine.seal(sealed[i].key, batch[i].key, *batch[i].value);
+      }
+    };
+    // An ingest writes many thousand rows at once, while its other threads have nothing to do.
+    const std::size_t apart = batch.size() >= kSharedRows ? batch.size() / 2 : 0;
+    std::thread helping;
+    if (apart > 0) helping = std::thread(seal_part, 0, apart);
+    seal_part(apart, batch.size());
+    if (helping.joinable()) helping.join();
     return inner_->write(owner, sealed);
   }
 

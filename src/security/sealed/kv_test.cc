@@ -69,6 +69,17 @@ TEST_F(SealedKvTest, neither_key_nor_value_can_be_read) {
   EXPECT_EQ(again->get(kOwner, "784-1985-1234567-1").value(), "salary 12345");
 }
 
+TEST_F(SealedKvTest, a_large_write_is_whole_and_in_order) {
+  std::vector<storage::KvWrite> batch;
+  for (int i = 0; i < 5'000; ++i) batch.push_back({std::to_string(i % 4'000), std::to_string(i)});
+  ASSERT_TRUE(store_->write(kOwner, batch).ok());
+  EXPECT_EQ(disk_[kOwner].size(), 4'000u);
+  for (int i = 0; i < 4'000; ++i) {
+    const int last = i < 1'000 ? i + 4'000 : i;  // The later of two writes of one key.
+    ASSERT_EQ(store_->get(kOwner, std::to_string(i)).value(), std::to_string(last));
+  }
+}
+
 TEST_F(SealedKvTest, one_key_has_another_token_with_another_owner) {
   ASSERT_TRUE(store_->write(kOwner, {{"ann", "1"}}).ok());
   ASSERT_TRUE(store_->write(kOther, {{"ann", "1"}}).ok());
