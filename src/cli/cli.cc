@@ -496,8 +496,6 @@ int Tree::config_explain() {
   return 0;
 }
 
-}  // namespace
-
 int run(int argc, char** argv, const Hooks& hooks) { return Tree(hooks).run(argc, argv); }
 
 std::string cli_reference(const Hooks& hooks) { return command_pages(Tree(hooks).root()); }
