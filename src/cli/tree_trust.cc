@@ -52,11 +52,13 @@ void Tree::add_audit() {
       remote(*audit, "search", "Entries by action, object, actor and project", nullptr);
   search->callback([this, search] {
     const bool one = search->count("--project") > 0;
-    exit_ = done(show_audit(session(), {.action = words_.action,
-                                        .project = one ? words_.project : "",
-                                        .limit = words_.limit,
-                                        .object = words_.name,
-                                        .actor = words_.kind}));
+    exit_ = signed_in([&](const Session& s) {
+      return show_audit(s, {.action = words_.action,
+                            .project = one ? words_.project : "",
+                            .limit = words_.limit,
+                            .object = words_.name,
+                            .actor = words_.kind});
+    });
   });
   search->add_option("--action", words_.action, "Only this action, or all under it: loop");
   search->add_option("--object", words_.name, "Only this object: Model/payments/fraud");
@@ -66,20 +68,29 @@ void Tree::add_audit() {
          [this](const Session& s) { return show_audit_entry(s, words_.sequence); })
       ->add_option("sequence", words_.sequence, "Number of the entry")
       ->required();
-  remote(*audit, "head", "The newest signed head: keep it, and falaj-verify finds a rewritten log",
+  add_proofs(*audit);
+  remote(*audit, "replay", "Recompute a decision of the loop from its recorded inputs",
+         [this](const Session& s) { return replay_audit(s, words_.sequence); })
+      ->add_option("sequence", words_.sequence, "Number of the entry")
+      ->required();
+}
+
+// What falaj-verify needs, and what a witness does.
+void Tree::add_proofs(CLI::App& audit) {
+  remote(audit, "head", "The newest signed head: keep it, and falaj-verify finds a rewritten log",
          [this](const Session& s) {
            return show_audit_head(s, words_.log ? SignNow::kYes : SignNow::kNo);
          })
       ->add_flag("--sign", words_.log, "Have one signed now");
-  remote(*audit, "key", "The log's public key, for falaj-verify --key",
+  remote(audit, "key", "The log's public key, for falaj-verify --key",
          [](const Session& s) { return show_audit_key(s); });
   CLI::App* proof = remote(
-      *audit, "proof", "Proof for falaj-verify: of one entry, or of growth --from a size",
+      audit, "proof", "Proof for falaj-verify: of one entry, or of growth --from a size",
       [this](const Session& s) { return show_audit_proof(s, words_.sequence, words_.held); });
   proof->add_option("sequence", words_.sequence, "Number of the entry");
   proof->add_option("--from", words_.held, "Entries of the head that you hold");
   CLI::App* cosign = remote(
-      *audit, "cosign", "As a witness: cosign the heads that a Falaj dropped in a folder",
+      audit, "cosign", "As a witness: cosign the heads that a Falaj dropped in a folder",
       [this](const Session& s) -> Status {
         const Value value = FALAJ_TRY(hooks_.cosign_drops(words_.file, words_.data));
         print(s.format, value,
@@ -88,10 +99,6 @@ void Tree::add_audit() {
       });
   cosign->add_option("--drop", words_.file, "Folder that audit.witness=file://… names")->required();
   cosign->add_option("--state", words_.data, "Folder for this witness's key and memory")
-      ->required();
-  remote(*audit, "replay", "Recompute a decision of the loop from its recorded inputs",
-         [this](const Session& s) { return replay_audit(s, words_.sequence); })
-      ->add_option("sequence", words_.sequence, "Number of the entry")
       ->required();
 }
 

@@ -46,6 +46,7 @@ class Tree {
   void add_watch();
   void add_access();
   void add_audit();
+  void add_proofs(CLI::App& audit);
   void add_evidence();
   void add_certificates();
   void add_keys();
