@@ -19,8 +19,9 @@ class Passwords::Turn {
     if (owner_.running_ >= owner_.options_.concurrent) {
       if (owner_.waiting_ >= owner_.options_.waiting_max) return;
       ++owner_.waiting_;
-      owner_.freed_.wait(owner_.mutex_,
-                         [&] { return owner_.running_ < owner_.options_.concurrent; });
+      owner_.freed_.wait(owner_.mutex_, [&]() FALAJ_REQUIRES(owner_.mutex_) {
+        return owner_.running_ < owner_.options_.concurrent;
+      });
       --owner_.waiting_;
     }
     ++owner_.running_;

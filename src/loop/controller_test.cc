@@ -373,6 +373,8 @@ TEST(Controller, does_not_promote_a_version_of_another_model) {
   registry::ModelVersion other = rounds.world.models->get(rounds.project, "fraud", 1).value();
   other.model = "churn";
   other.run = RunId("other");
+  ASSERT_TRUE(registry::keep_onnx(*rounds.world.blobs, "another graph", other).ok());
+  other.native = BlobId();
   ASSERT_TRUE(rounds.world.models->add_version(rounds.world.context, other).ok());
   rounds.world.register_linear(1, 0, other.training_set);
   Value outputs;

@@ -246,7 +246,8 @@ Result<std::vector<TokenKey>> Token::keys(std::string_view prefix) {
   CK_KEY_TYPE aes = CKK_AES;
   CK_ATTRIBUTE wanted[] = {{CKA_CLASS, &secret, sizeof secret}, {CKA_KEY_TYPE, &aes, sizeof aes}};
   std::vector<CK_OBJECT_HANDLE> found;
-  const CK_RV rv = FALAJ_TRY(with_session([&] { return find_handles(wanted, 2, found); }));
+  const CK_RV rv = FALAJ_TRY(
+      with_session([&]() FALAJ_REQUIRES(mutex_) { return find_handles(wanted, 2, found); }));
   if (rv != CKR_OK) return failed("list keys", rv);
   std::vector<TokenKey> keys;
   for (const CK_OBJECT_HANDLE object : found) {
