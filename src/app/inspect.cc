@@ -10,6 +10,7 @@
 #include "app/report.h"
 #include "base/byte_stream.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "exec/child.h"
 #include "security/signing/model_format.h"
 #include "serving/datatypes.h"
@@ -116,7 +117,14 @@ Result<registry::Signature> inspect_model(std::string_view onnx) {
     case exec::ExitReason::kStopped:
       return refused("the process that opened it died of signal " + std::to_string(end.code));
   }
-  if (end.code != 0 || !said["signature"].is_object()) return refused(said.text("error"));
+  if (end.code != 0 || !said["signature"].is_object()) {
+    if (said.text("code") == to_string(ErrorId::kModelFormatRefused)) {
+      return Error{ErrorId::kModelFormatRefused, said.text("error")};
+    }
+    // The runtime's own words are about its inside: for the log, not for who sent the file.
+    log::warn("model refused by the runtime", {{"why", said.text("error")}});
+    return refused("the runtime could not load it or run one row through it");
+  }
   return registry::signature_from_value(said["signature"]);
 }
 
@@ -127,6 +135,7 @@ int run_inspect_engine() {
     answer["signature"] = *signature;
   } else {
     answer["error"] = signature.error().message;
+    answer["code"] = to_string(signature.error().id);
   }
   report_to_server(answer);
   return signature.ok() ? 0 : 1;
