@@ -235,7 +235,7 @@ class Server:
             for child in children_of(self.pid):
                 try:
                     with open(f"/proc/{child}/cmdline", "rb") as words:
-                        if b"engine" in words.read().split(b"\0"):
+                        if words.read().split(b"\0")[1:3] == [b"engine", b"train"]:
                             return child
                 except OSError:
                     pass
