@@ -81,6 +81,16 @@ Result<std::string> access_matrix(storage::SqlStore& sql) {
   return to_pretty_json(value) + "\n";
 }
 
+// What crossed which border, by how many bytes, and on which transfer.
+Result<std::string> zone_ledger(security::residency::Exits& exits) {
+  Value value;
+  value["rows"] = Value::array();
+  const auto rows = FALAJ_TRY(exits.ledger(""));
+  for (const auto& row : rows) value["rows"].push(security::residency::to_value(row));
+  value["transfers"] = FALAJ_TRY(exits.transfers(""));
+  return to_pretty_json(value) + "\n";
+}
+
 }  // namespace
 
 void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, Training& training,
@@ -96,6 +106,8 @@ void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, 
   parts.push_back({"restore/drill.json", [folder = options.data_folder, &storage, &clock] {
                      return restore_drill(folder, storage, clock);
                    }});
+  parts.push_back(
+      {"zones/ledger.json", [exits = storage.exits.get()] { return zone_ledger(*exits); }});
   trail.evidence = std::make_unique<security::EvidenceDesk>(*trail.heads, clock, std::move(parts));
 }
 

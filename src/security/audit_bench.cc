@@ -1,10 +1,11 @@
-// How quickly the audit log grows with group commit, and how quickly it is verified.
-// Prints one JSON object. usage: audit_bench FOLDER [ENTRIES] [BATCH]
+// How quickly the audit log grows with group commit on sealed pages, and how quickly it is
+// verified. Prints one JSON object. usage: audit_bench FOLDER [ENTRIES] [BATCH]
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/time.h"
 #include "security/audit.h"
+#include "security/sealed/pages.h"
 #include "storage/open.h"
 
 namespace falaj::security {
@@ -25,7 +26,9 @@ AuditEvent event_of(std::int64_t i) {
 
 int run(const std::string& folder, std::int64_t entries, std::int64_t batch) {
   const SystemClock clock;
-  const auto store = storage::open_sqlite(folder + "/audit_bench.db");
+  const auto store = storage::open_sqlite(
+      folder + "/audit_bench.db", storage::Durability::kSync,
+      sealed::make_page_cipher(crypto::SecretBytes(std::string(32, 'b')), "audit_bench.db"));
   if (!store.ok() || !(*store)->migrate({kAuditMigration}).ok()) return 1;
   Audit audit(**store, clock);
   const auto context = system_context("service:bench", ProjectName("payments"), Zone("ae"));
