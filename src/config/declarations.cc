@@ -78,8 +78,6 @@ const std::vector<Setting> kSettings = {
     {"prediction_log.capacity", kInteger, "65536",
      "Predictions held in memory for monitoring; past it the newest are dropped and counted.", 64,
      1 << 24},
-    {"security.grants_file", kText, "",
-     "YAML file of Grant objects applied at start, for infrastructure as code."},
     {"security.hash_concurrency", kInteger, "2",
      "Passwords hashed at once; more wait in a short line, then get 429.", 1, 64},
     {"security.model_signers", kText, "",
