@@ -115,7 +115,8 @@ class Mutator {
   }
 
   char troublesome() {
-    static constexpr std::string_view kBytes("\0\xff\x7f\x80\"\\{}[]:,\r\n.%-0eE\xc3", 23);
+    using std::string_view_literals::operator""sv;
+    static constexpr std::string_view kBytes = "\0\xff\x7f\x80\"\\{}[]:,\r\n.%-0eE\xc3"sv;
     return below(2) == 0 ? byte() : kBytes[below(kBytes.size())];
   }
 
