@@ -91,6 +91,7 @@ void append_explanation(std::string& out, const serving::EntityPrediction& predi
 }  // namespace
 
 Result<PredictRequest> parse_predict(std::string_view body) {
+  if (body.empty()) return malformed("the body is empty");
   // One parser a thread: its buffers grow once and are reused for every request.
   thread_local dom::parser parser;
   dom::element root;

@@ -2,7 +2,6 @@
 // -fsanitize=fuzzer,address.
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "base/check.h"
@@ -13,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view left(reinterpret_cast<const char*>(data), size);
   const ByteSource source = [&left](char* to, std::size_t room) -> falaj::Result<std::size_t> {
     const std::size_t count = left.size() < room ? left.size() : room;
-    std::memcpy(to, left.data(), count);
+    left.copy(to, count);
     left.remove_prefix(count);
     return count;
   };
