@@ -24,6 +24,15 @@ std::string object_text(const Entrant& entrant) {
   return name.empty() ? kind : kind + "/" + name;
 }
 
+security::RequestContext context_of(const Entrant& entrant, const Zone& data) {
+  security::RequestContext context;
+  context.principal = entrant.principal;
+  context.project = ProjectName(entrant.project);
+  context.zone = data;
+  context.request_id = entrant.request.request_id;
+  return context;
+}
+
 }  // namespace
 
 Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits,
@@ -40,12 +49,8 @@ Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits
   flow.data = data;
   flow.destination = exits.caller_zone(data, entrant.principal.zone, where);
   flow.object = object_text(entrant);
-  security::RequestContext context;
-  context.principal = entrant.principal;
-  context.project = ProjectName(entrant.project);
-  context.zone = data;
-  context.request_id = entrant.request.request_id;
-  Passage passage = FALAJ_TRY(exits.pass(context, std::move(flow)));
+  Passage passage = FALAJ_TRY(
+      exits.pass([&entrant, &data] { return context_of(entrant, data); }, std::move(flow)));
   on_sent = [&exits, passage = std::move(passage)](std::size_t bytes) {
     exits.count(passage, static_cast<std::int64_t>(bytes));
   };

@@ -32,6 +32,12 @@ struct OpenWindow {
   Window window;
 };
 
+// One monitor during one tick.
+struct Feeding {
+  std::set<std::int64_t> versions;
+  Status status;  // Once it has failed it is fed no more: the others are.
+};
+
 struct MonitorState {
   std::int64_t generation = 0;
   std::map<std::int64_t, OpenWindow> open;  // By version: requests of two may interleave.
@@ -66,8 +72,9 @@ struct Monitors::Impl {
   std::set<std::string> reported FALAJ_GUARDED_BY(ticking);  // Missing references, said once.
 
   Result<std::vector<Target>> resolve() FALAJ_REQUIRES(ticking);
-  Status feed(const Target& target, const std::vector<serving::Prediction>& predictions)
+  Status feed(const Target& target, Feeding& feeding, const serving::Prediction& prediction)
       FALAJ_REQUIRES(ticking);
+  Status finish(const Target& target, const Feeding& feeding) FALAJ_REQUIRES(ticking);
   Status close_due(const Target& target, MonitorState& state) FALAJ_REQUIRES(ticking);
   Result<std::shared_ptr<const Reference>> reference_of(const Target& target, std::int64_t version)
       FALAJ_REQUIRES(ticking);
@@ -76,7 +83,7 @@ struct Monitors::Impl {
   Status raise(storage::SqlTransaction& tx, const Target& target, const Reference& reference,
                Window& window);
   Status close_alarms(const std::vector<Target>& targets) FALAJ_REQUIRES(ticking);
-  void count(const std::vector<serving::Prediction>& predictions) FALAJ_REQUIRES(ticking);
+  void count(std::size_t predictions) FALAJ_REQUIRES(ticking);
 };
 
 namespace {
@@ -115,25 +122,33 @@ Monitors::~Monitors() = default;
 
 Status Monitors::tick() {
   MutexLock lock(impl_->ticking);
-  std::vector<serving::Prediction> drained = impl_->sink.drain();
-  impl_->count(drained);
-  std::map<std::string, std::vector<serving::Prediction>> by_deployment;
-  for (serving::Prediction& prediction : drained) {
-    by_deployment[prediction.deployment].push_back(std::move(prediction));
-  }
   const std::vector<Target> targets = FALAJ_TRY(impl_->resolve());
+  std::vector<Feeding> feedings(targets.size());
+  std::map<std::string, std::vector<std::size_t>> watchers;  // Of a deployment.
+  for (std::size_t i = 0; i < targets.size(); ++i) watchers[targets[i].key()].push_back(i);
+  Impl* const impl = impl_.get();
+  const auto feed = [&](const serving::Prediction& prediction) FALAJ_REQUIRES(impl->ticking) {
+    const auto watching = watchers.find(prediction.deployment);
+    if (watching == watchers.end()) return;
+    for (const std::size_t i : watching->second) {
+      if (!feedings[i].status.ok()) continue;
+      feedings[i].status = impl->feed(targets[i], feedings[i], prediction);
+    }
+  };
+  impl_->count(impl_->sink.drain(feed));
   FALAJ_TRY(impl_->close_alarms(targets));
   Status first_failure;
-  for (const Target& target : targets) {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
     // A monitor that cannot work must not blind the others.
-    const Status fed = impl_->feed(target, by_deployment[target.key()]);
+    const Status fed =
+        feedings[i].status.ok() ? impl_->finish(targets[i], feedings[i]) : feedings[i].status;
     if (!fed.ok() && first_failure.ok()) first_failure = fed;
   }
   return first_failure;
 }
 
-void Monitors::Impl::count(const std::vector<serving::Prediction>& predictions) {
-  seen.add(predictions.size());
+void Monitors::Impl::count(std::size_t predictions) {
+  seen.add(predictions);
   const std::uint64_t lost = sink.dropped();
   dropped.add(lost - dropped_before);
   dropped_before = lost;
@@ -174,45 +189,47 @@ Result<std::vector<Target>> Monitors::Impl::resolve() {
   return targets;
 }
 
-Status Monitors::Impl::feed(const Target& target,
-                            const std::vector<serving::Prediction>& predictions) {
+Status Monitors::Impl::feed(const Target& target, Feeding& feeding,
+                            const serving::Prediction& prediction) {
   MonitorState& state = states[{target.project, target.monitor.name}];
-  std::set<std::int64_t> fed;
-  for (const serving::Prediction& prediction : predictions) {
-    fed.insert(prediction.version);
-    auto at = state.open.find(prediction.version);
-    if (at == state.open.end()) {
-      const auto reference = reference_of(target, prediction.version);
-      if (!reference.ok()) {
-        if (reference.error().id != ErrorId::kMonitorNoReference) return reference.error();
-        continue;
-      }
-      OpenWindow fresh;
-      fresh.reference = *reference;
-      fresh.window.project = target.project;
-      fresh.window.monitor = target.monitor.name;
-      fresh.window.version = prediction.version;
-      fresh.window.from = prediction.at;
-      fresh.window.profile = empty_profile(fresh.reference->bins);
-      at = state.open.emplace(prediction.version, std::move(fresh)).first;
+  feeding.versions.insert(prediction.version);
+  auto at = state.open.find(prediction.version);
+  if (at == state.open.end()) {
+    const auto reference = reference_of(target, prediction.version);
+    if (!reference.ok()) {
+      if (reference.error().id != ErrorId::kMonitorNoReference) return reference.error();
+      return {};
     }
-    OpenWindow& open = at->second;
-    if (prediction.features.size() != open.reference->bins.size()) {
-      unusable.add();
-      continue;
-    }
-    add_row(open.reference->bins, prediction.features, open.window.profile);
-    open.window.to = std::max(open.window.to, prediction.at);
-    const bool full =
-        target.monitor.window_rows > 0 && open.window.profile.rows >= target.monitor.window_rows;
-    if (!full) continue;
-    OpenWindow closed = std::move(open);
-    state.open.erase(at);
-    FALAJ_TRY(close(target, std::move(closed)));
+    OpenWindow fresh;
+    fresh.reference = *reference;
+    fresh.window.project = target.project;
+    fresh.window.monitor = target.monitor.name;
+    fresh.window.version = prediction.version;
+    fresh.window.from = prediction.at;
+    fresh.window.profile = empty_profile(fresh.reference->bins);
+    at = state.open.emplace(prediction.version, std::move(fresh)).first;
   }
+  OpenWindow& open = at->second;
+  if (prediction.features.size() != open.reference->bins.size()) {
+    unusable.add();
+    return {};
+  }
+  add_row(open.reference->bins, prediction.features, open.window.profile);
+  open.window.to = std::max(open.window.to, prediction.at);
+  const bool full =
+      target.monitor.window_rows > 0 && open.window.profile.rows >= target.monitor.window_rows;
+  if (!full) return {};
+  OpenWindow closed = std::move(open);
+  state.open.erase(at);
+  return close(target, std::move(closed));
+}
+
+Status Monitors::Impl::finish(const Target& target, const Feeding& feeding) {
+  MonitorState& state = states[{target.project, target.monitor.name}];
   // A version that others have replaced leaves a part of a window: too little to judge.
-  if (!fed.empty()) {
-    std::erase_if(state.open, [&](const auto& entry) { return !fed.contains(entry.first); });
+  if (!feeding.versions.empty()) {
+    std::erase_if(state.open,
+                  [&](const auto& entry) { return !feeding.versions.contains(entry.first); });
   }
   return close_due(target, state);
 }

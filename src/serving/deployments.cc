@@ -437,11 +437,13 @@ Result<EntityPrediction> Deployments::Impl::answer(
   }
   thread_local std::vector<features::KeyPart> ordered;
   thread_local std::vector<float> scores;
+  thread_local Prediction logged;
   FALAJ_TRY(order_keys(*live->plan, keys, ordered));
   EntityPrediction prediction;
   const Timestamp now = clock.now();
   online.read(*live->plan, ordered, now, prediction.row);
-  std::vector<float> row(live->columns.size());
+  std::vector<float>& row = logged.features;
+  row.resize(live->columns.size());
   for (std::size_t i = 0; i < row.size(); ++i) {
     row[i] = static_cast<float>(prediction.row.numbers[live->columns[i]]);
   }
@@ -450,8 +452,12 @@ Result<EntityPrediction> Deployments::Impl::answer(
   prediction.version = live->version.version;
   prediction.live = live.get();
   prediction.hold = live;
-  sink.offer({live->series->full_name, prediction.version, now, std::move(row), prediction.score,
-              request_id});
+  logged.deployment = live->series->full_name;
+  logged.version = prediction.version;
+  logged.at = now;
+  logged.score = prediction.score;
+  logged.request_id = request_id;
+  sink.offer(logged);
   return prediction;
 }
 
@@ -502,16 +508,16 @@ void Deployments::Impl::log_rows(const LiveModel& live, std::span<const Tensor> 
                                  const std::string& request_id) const {
   const LoggedRows logged = logged_rows(inputs, outputs);
   const Timestamp now = clock.now();
+  Prediction prediction{live.series->full_name, live.version.version, now, {}, 0, request_id};
+  prediction.features.resize(logged.columns);
   for (std::size_t row = 0; row < std::min(logged.rows, kLoggedRowsMax); ++row) {
-    Prediction prediction{live.series->full_name, live.version.version, now, {}, 0, request_id};
-    prediction.features.resize(logged.columns);
     std::memcpy(prediction.features.data(),
                 logged.input->bytes.data() + row * logged.columns * sizeof(float),
                 logged.columns * sizeof(float));
     std::memcpy(&prediction.score,
                 logged.output->bytes.data() + ((row + 1) * logged.width - 1) * sizeof(float),
                 sizeof(float));
-    sink.offer(std::move(prediction));
+    sink.offer(prediction);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "serving/testing/drained.h"
 #include "serving/testing/serving_world.h"
 
 namespace falaj::serving {
@@ -53,7 +54,7 @@ TEST_F(DeploymentsTest, answers_by_entity_id_with_features_read_online) {
 TEST_F(DeploymentsTest, hands_each_prediction_to_the_sink_in_the_models_column_order) {
   serve(world_.register_linear(1, 0));
   ASSERT_TRUE(world_.predict(1).ok());
-  const std::vector<Prediction> seen = world_.sink.drain();
+  const std::vector<Prediction> seen = testing::drained(world_.sink);
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_EQ(seen[0].deployment, "pay/fraud");
   EXPECT_EQ(seen[0].version, 1);
@@ -258,7 +259,7 @@ TEST_F(DeploymentsTest, logs_the_rows_of_an_inference_request) {
   Tensor input{"input", "FP32", {2, 2}, ""};
   input.bytes.assign(reinterpret_cast<const char*>(rows), sizeof(rows));
   ASSERT_TRUE(world_.deployments->infer(*live, {&input, 1}, "abc").ok());
-  const std::vector<Prediction> seen = world_.sink.drain();
+  const std::vector<Prediction> seen = testing::drained(world_.sink);
   ASSERT_EQ(seen.size(), 2U);
   EXPECT_EQ(seen[1].features, (std::vector<float>{3, 4}));
   EXPECT_EQ(seen[1].score, 7);

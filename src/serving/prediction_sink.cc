@@ -34,7 +34,7 @@ PredictionSink::PredictionSink(std::size_t capacity)
     : impl_(std::make_unique<Impl>(std::max<std::size_t>(capacity, 2))) {}
 PredictionSink::~PredictionSink() = default;
 
-bool PredictionSink::offer(Prediction prediction) {
+bool PredictionSink::offer(const Prediction& prediction) {
   std::uint64_t position = impl_->head.load(std::memory_order_relaxed);
   for (;;) {
     Impl::Cell& cell = impl_->cells[position % impl_->capacity];
@@ -43,7 +43,7 @@ bool PredictionSink::offer(Prediction prediction) {
       if (!impl_->head.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
         continue;
       }
-      cell.prediction = std::move(prediction);
+      cell.prediction = prediction;
       cell.turn.store(position + 1, std::memory_order_release);
       return true;
     }
@@ -55,16 +55,14 @@ bool PredictionSink::offer(Prediction prediction) {
   }
 }
 
-std::vector<Prediction> PredictionSink::drain() {
+std::size_t PredictionSink::drain(const std::function<void(const Prediction&)>& each) {
   MutexLock lock(impl_->reader);
-  std::vector<Prediction> taken;
-  const std::uint64_t waiting = impl_->head.load(std::memory_order_relaxed) - impl_->tail;
-  taken.reserve(std::min<std::size_t>(waiting, impl_->capacity));
   // At most one lap: writers that keep up with the reader cannot hold it here.
-  while (taken.size() < impl_->capacity) {
+  std::size_t taken = 0;
+  for (; taken < impl_->capacity; ++taken) {
     Impl::Cell& cell = impl_->cells[impl_->tail % impl_->capacity];
     if (cell.turn.load(std::memory_order_acquire) != impl_->tail + 1) break;
-    taken.push_back(std::move(cell.prediction));
+    each(cell.prediction);
     cell.turn.store(impl_->tail + impl_->capacity, std::memory_order_release);
     ++impl_->tail;
   }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,15 +22,17 @@ struct Prediction {
   std::string request_id;
 };
 
-// Many writers, one reader. Thread-safe.
+// Many writers, one reader. Thread-safe. A cell keeps its buffers from lap to lap, so that neither
+// side allocates once every cell was used.
 class PredictionSink {
  public:
   explicit PredictionSink(std::size_t capacity);
   ~PredictionSink();
   // False (and counted) when full. Never blocks on the reader.
-  bool offer(Prediction prediction);
-  // Takes everything that is there, oldest first.
-  std::vector<Prediction> drain();
+  bool offer(const Prediction& prediction);
+  // Shows everything that is there, oldest first, each valid during its call; one lap at most.
+  // Returns their number.
+  std::size_t drain(const std::function<void(const Prediction&)>& each);
   std::uint64_t accepted() const;
   std::uint64_t dropped() const;
 

@@ -5,8 +5,12 @@
 #include <map>
 #include <thread>
 
+#include "serving/testing/drained.h"
+
 namespace falaj::serving {
 namespace {
+
+using testing::drained;
 
 Prediction numbered(std::int64_t number) {
   Prediction prediction;
@@ -19,11 +23,11 @@ Prediction numbered(std::int64_t number) {
 TEST(PredictionSink, gives_back_what_was_offered_oldest_first) {
   PredictionSink sink(8);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(sink.offer(numbered(i)));
-  const std::vector<Prediction> taken = sink.drain();
+  const std::vector<Prediction> taken = drained(sink);
   ASSERT_EQ(taken.size(), 5U);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(taken[static_cast<std::size_t>(i)].version, i);
   EXPECT_EQ(taken[4].features, (std::vector<float>{4, 1.5F}));
-  EXPECT_TRUE(sink.drain().empty());
+  EXPECT_TRUE(drained(sink).empty());
 }
 
 TEST(PredictionSink, drops_and_counts_when_full_and_takes_again_after_a_drain) {
@@ -31,7 +35,7 @@ TEST(PredictionSink, drops_and_counts_when_full_and_takes_again_after_a_drain) {
   for (int lap = 0; lap < 4; ++lap) {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(sink.offer(numbered(i)));
     EXPECT_FALSE(sink.offer(numbered(3)));
-    EXPECT_EQ(sink.drain().size(), 3U);
+    EXPECT_EQ(drained(sink).size(), 3U);
   }
   EXPECT_EQ(sink.accepted(), 12U);
   EXPECT_EQ(sink.dropped(), 4U);
@@ -43,7 +47,7 @@ TEST(PredictionSink, works_with_the_smallest_capacity) {
     EXPECT_TRUE(sink.offer(numbered(1)));
     EXPECT_TRUE(sink.offer(numbered(2)));
     EXPECT_FALSE(sink.offer(numbered(3)));
-    EXPECT_EQ(sink.drain().size(), 2U);
+    EXPECT_EQ(drained(sink).size(), 2U);
   }
 }
 
@@ -67,7 +71,7 @@ TEST(PredictionSink, loses_and_repeats_nothing_it_accepted_from_many_writers) {
   bool last = false;
   while (!last) {
     last = running.load() == 0;
-    for (const Prediction& prediction : sink.drain()) {
+    for (const Prediction& prediction : drained(sink)) {
       const std::int64_t writer = prediction.version / kEach;
       const auto [seen, first] = newest.emplace(writer, prediction.version);
       if (!first) {

@@ -45,7 +45,9 @@ BENCHMARK(find_live_model)->Threads(1)->Threads(2)->UseRealTime();
 void predict_by_entity(benchmark::State& state) {
   for (auto _ : state) {
     if (!world().predict(1).ok()) state.SkipWithError("predict failed");
-    if (state.thread_index() == 0 && (state.iterations() & 0x3FF) == 0) world().sink.drain();
+    if (state.thread_index() == 0 && (state.iterations() & 0x3FF) == 0) {
+      world().sink.drain([](const Prediction&) {});
+    }
   }
 }
 BENCHMARK(predict_by_entity)->Threads(1)->Threads(2)->UseRealTime();

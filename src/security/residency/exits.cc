@@ -214,6 +214,10 @@ Zone Exits::caller_zone(const Zone& data, const Zone& declared, Caller caller) c
 }
 
 Result<Passage> Exits::pass(const RequestContext& context, Flow flow) {
+  return pass([&context] { return context; }, std::move(flow));
+}
+
+Result<Passage> Exits::pass(const std::function<RequestContext()>& context, Flow flow) {
   const auto now = snapshot();
   const Decision decision = impl_->decide_flow(now.get(), flow);
   const FlowCounts counts{.flows = decision.allowed ? 1 : 0,
@@ -221,7 +225,7 @@ Result<Passage> Exits::pass(const RequestContext& context, Flow flow) {
                           .refused = decision.allowed ? 0 : 1};
   impl_->ledger.add(impl_->key_of(flow, decision.transfer), counts);
   if (!decision.allowed || !decision.transfer.empty()) {
-    impl_->ledger.note(context, flow, decision, counts);
+    impl_->ledger.note(context(), flow, decision, counts);
   }
   if (!decision.allowed) return refusal(flow, decision);
   return Passage{std::move(flow), decision.transfer};

@@ -94,6 +94,8 @@ class Exits {
   // Decides, and counts flow.bytes. A refusal (FJ-7030, 7031, 7032) and a use of a transfer are
   // audited by the next tick(), those that are alike in one entry with their number. Never blocks.
   Result<Passage> pass(const RequestContext& context, Flow flow);
+  // The same; the context is asked for only when an entry needs it. For the hot path.
+  Result<Passage> pass(const std::function<RequestContext()>& context, Flow flow);
   // The same, but the entry is durable before this returns; FJ-7050 style errors of the log refuse
   // the flow. For what leaves in bulk: backups, exports, webhooks. Blocks.
   Result<Passage> pass_recorded(const RequestContext& context, Flow flow);
