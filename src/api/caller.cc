@@ -58,6 +58,11 @@ AccessRequest asking(const net::Request& request, std::string_view action, Objec
           .reason = parts.reason};
 }
 
+bool reaches(const net::Request& request, const std::string& project) {
+  const CallerParts& parts = parts_of(request);
+  return project.empty() || !parts.reaches || parts.reaches(project);
+}
+
 bool may(const net::Request& request, std::string_view action, ObjectRef object) {
   return policies_of(request).decide(asking(request, action, object)).allowed;
 }

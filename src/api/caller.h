@@ -25,6 +25,8 @@ struct CallerParts {
   std::string reason{};                                        // Stated for break-glass.
   // Of the record or qualified name that the route's target named; else the query says.
   std::optional<std::string> project{};
+  // Whether what a project holds may go where the caller is; empty: nobody asks.
+  std::function<bool(const std::string& project)> reaches{};
   // Told, on the event loop, of reply bytes that the socket took; may be empty.
   std::function<void(std::size_t)> on_sent{};
 };
@@ -45,6 +47,9 @@ std::optional<std::string> found_project(const net::Request& request);
 // The question whether the caller may do `action` to `object` (declared labels are looked up).
 security::access::AccessRequest asking(const net::Request& request, std::string_view action,
                                        security::access::ObjectRef object = {});
+// Whether rows about what this project holds may go where the caller is: for lists that are of
+// several projects, where the gate could not ask. True for the platform ("").
+bool reaches(const net::Request& request, const std::string& project);
 bool may(const net::Request& request, std::string_view action, security::access::ObjectRef object);
 // The error to answer with: what the caller cannot see is answered as if it did not exist.
 Status check(const net::Request& request, std::string_view action,

@@ -83,7 +83,13 @@ Gate::Gate(GateParts parts)
 
 Status Gate::pass(const net::Route& route, net::Request& request) {
   if (route.target.scope() == Target::Scope::kNothing) return {};
-  const security::PrincipalPtr principal = FALAJ_TRY(parts_.authenticate(request));
+  security::PrincipalPtr principal = FALAJ_TRY(parts_.authenticate(request));
+  const auto policies = parts_.access.policies();
+  if (Zone zone = policies->zone_of(*principal); zone != principal->zone) {
+    security::Principal placed = *principal;
+    placed.zone = std::move(zone);
+    principal = std::make_shared<const security::Principal>(std::move(placed));
+  }
   request.principal = principal->id;
   const std::int64_t rate = parts_.requests_per_second;
   if (rate > 0 && !principal->id.empty()) FALAJ_TRY(limit(principal->id, rate, request));
@@ -93,7 +99,7 @@ Status Gate::pass(const net::Route& route, net::Request& request) {
                           .object = {},
                           .now = parts_.access.now(),
                           .reason = {}},
-              .policies = parts_.access.policies(),
+              .policies = policies,
               .caller = {},
               .reason = std::move(reason),
               .project = {},
@@ -110,6 +116,9 @@ Status Gate::pass(const net::Route& route, net::Request& request) {
   if (parts_.admit) {
     asked.caller.on_sent =
         FALAJ_TRY(parts_.admit(route, request, std::string(project), *principal));
+  }
+  if (parts_.reaches && project.empty()) {
+    asked.caller.reaches = parts_.reaches(request, principal);
   }
   asked.caller.principal = principal;
   asked.caller.policies = asked.policies;

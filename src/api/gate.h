@@ -43,6 +43,11 @@ struct GateParts {
       const net::Route& route, const net::Request& request, const std::string& project,
       const security::Principal& principal)>
       admit{};
+  // The same question for one row of a list that is of several projects; counts nothing. Empty:
+  // nobody asks.
+  std::function<std::function<bool(const std::string& project)>(
+      const net::Request& request, const security::PrincipalPtr& principal)>
+      reaches{};
   // The projects that have a deployment of this name. Never blocks.
   std::function<std::vector<std::string>(const std::string& name)> projects_serving;
 };

@@ -33,7 +33,38 @@ security::RequestContext context_of(const Entrant& entrant, const Zone& data) {
   return context;
 }
 
+// What an administrator does for a caller whose place nobody declared, or whose groups disagree.
+std::string remedy(const security::Principal& principal, const Zone& data) {
+  const bool several = principal.zone.name().find('+') != std::string::npos;
+  if (principal.zone.labelled() && !several) return "";
+  std::string who = principal.name.empty() ? principal.id : principal.name;
+  if (principal.kind == security::PrincipalKind::kService) who = "service:" + who;
+  std::string out =
+      several ? "; your groups name several zones" : "; nobody declared where you are";
+  if (principal.credential == "oidc" && !principal.groups.empty()) {
+    return out + ": an administrator runs 'falaj groups zone " + principal.groups.front() + " " +
+           data.name() + "' if that group is there";
+  }
+  return out + ": an administrator runs 'falaj users zone " + who + " " + data.name() +
+         "' if that is where you are";
+}
+
+Caller place_of(const std::string& peer) {
+  return net::is_loopback_address(peer) ? Caller::kOnThisMachine : Caller::kElsewhere;
+}
+
 }  // namespace
+
+bool may_reach(const security::residency::Exits& exits, const std::string& project,
+               const security::Principal& principal, const std::string& peer) {
+  Flow flow;
+  flow.exit = Exit::kServe;
+  flow.project = project;
+  flow.data = exits.zone_of(project);
+  if (!flow.data.labelled()) return true;  // Not declared: it holds nothing.
+  flow.destination = exits.caller_zone(flow.data, principal.zone, place_of(peer));
+  return exits.would_pass(std::move(flow)).allowed;
+}
 
 Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits,
                                                const Entrant& entrant) {
@@ -41,16 +72,21 @@ Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits
   const Zone data = exits.zone_of(entrant.project);
   // A project that is not declared holds nothing; the handler says so.
   if (entrant.project.empty() || !data.labelled()) return on_sent;
-  const Caller where =
-      net::is_loopback_address(entrant.request.peer) ? Caller::kOnThisMachine : Caller::kElsewhere;
+  const Caller where = place_of(entrant.request.peer);
   Flow flow;
   flow.exit = entrant.route.gives == net::Gives::kFile ? Exit::kExport : Exit::kServe;
   flow.project = entrant.project;
   flow.data = data;
   flow.destination = exits.caller_zone(data, entrant.principal.zone, where);
   flow.object = object_text(entrant);
-  Passage passage = FALAJ_TRY(
-      exits.pass([&entrant, &data] { return context_of(entrant, data); }, std::move(flow)));
+  Result<Passage> passed =
+      exits.pass([&entrant, &data] { return context_of(entrant, data); }, std::move(flow));
+  if (!passed.ok()) {
+    Error refused = passed.error();
+    if (where == Caller::kElsewhere) refused.message += remedy(entrant.principal, data);
+    return refused;
+  }
+  Passage passage = std::move(passed).value();
   on_sent = [&exits, passage = std::move(passage)](std::size_t bytes) {
     exits.count(passage, static_cast<std::int64_t>(bytes));
   };

@@ -25,4 +25,9 @@ struct Entrant {
 Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits,
                                                const Entrant& entrant);
 
+// Whether rows about that project may go to this caller, in a list of several projects' rows.
+// Counts nothing: a list of names is no flow of data. Never blocks.
+bool may_reach(const security::residency::Exits& exits, const std::string& project,
+               const security::Principal& principal, const std::string& peer);
+
 }  // namespace falaj::app

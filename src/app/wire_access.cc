@@ -78,6 +78,13 @@ void wire_gate(const Options& options, AccessControl& control, security::Identit
                                         const security::Principal& principal) {
             return admit(*exits, {route, request, project, principal});
           },
+      .reaches =
+          [exits = storage.exits.get()](const net::Request& request,
+                                        const security::PrincipalPtr& principal) {
+            return [exits, principal, peer = request.peer](const std::string& project) {
+              return may_reach(*exits, project, *principal, peer);
+            };
+          },
       .projects_serving =
           [&serving](const std::string& name) { return serving.deployments->projects_with(name); }};
   for (const storage::KindInfo& kind : all_kinds()) {

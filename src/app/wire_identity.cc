@@ -109,7 +109,13 @@ Result<std::unique_ptr<security::Identity>> wire_identity(const Options& options
       .fetch = [ca_file = options.identity.oidc_ca_file](
                    const security::ProviderCall& call) { return call_provider(call, ca_file); },
       .make_administrator = std::move(hooks.make_administrator),
-      .users_changed = std::move(hooks.users_changed)};
+      .users_changed = std::move(hooks.users_changed),
+      .check_zone = [&exits = *storage.exits](const Zone& zone) -> Status {
+        if (exits.snapshot()->zones.has(zone)) return {};
+        return Error{ErrorId::kReferenceMissing, "Zone/" + zone.name() +
+                                                     " is not declared; 'falaj zones' lists those "
+                                                     "that are"};
+      }};
   return security::Identity::open(std::move(identity), std::move(ports), std::move(key));
 }
 

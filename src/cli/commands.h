@@ -157,8 +157,11 @@ Status set_up(const Session& session, const std::string& link, const std::string
 Status show_whoami(const Session& session);
 Status change_own_password(const Session& session);
 Status show_users(const Session& session);
-Status add_user(const Session& session, const std::string& name);
-Status add_service(const Session& session, const std::string& name);
+// `zone`: where they are; "" leaves it undeclared.
+Status add_user(const Session& session, const std::string& name, const std::string& zone);
+Status add_service(const Session& session, const std::string& name, const std::string& zone);
+// "" takes the declaration back.
+Status set_user_zone(const Session& session, const std::string& name, const std::string& zone);
 Status set_user_state(const Session& session, const std::string& name, const std::string& state);
 Status set_user_password(const Session& session, const std::string& name);
 Status delete_user(const Session& session, const std::string& name);
@@ -168,6 +171,7 @@ struct TokenWords {
   std::string label;
   std::string lifetime = "90d";
   std::vector<std::string> scopes;
+  std::string zone;  // Of a service's token; "": where the service is.
 };
 Status show_tokens(const Session& session, const std::string& user);
 Status add_token(const Session& session, const TokenWords& words);
@@ -177,6 +181,8 @@ Status show_groups(const Session& session);
 enum class Membership : std::uint8_t { kAdd, kRemove };
 Status change_group(const Session& session, const std::string& group, const std::string& member,
                     Membership change);
+// Where the group's members are; makes the group if it is not there. "" takes it back.
+Status set_group_zone(const Session& session, const std::string& group, const std::string& zone);
 
 // `falaj explain FJ-1003`
 Status explain_error(const Session& session, const std::string& id);

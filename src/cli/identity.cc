@@ -173,6 +173,7 @@ Status show_whoami(const Session& session) {
   std::string text = who.text("name") + "  " + who.text("id") + "\nby " + who.text("credential") +
                      (who.has("expires") ? " until " + who.text("expires") : "") + "\n";
   if (!groups.empty()) text += "groups" + groups + "\n";
+  text += "zone " + (who.text("zone").empty() ? "not declared" : who.text("zone")) + "\n";
   for (const Value& scope : items(who["scopes"])) text += "limited to " + cell(scope) + "\n";
   print(session.format, who, text);
   return {};
@@ -190,18 +191,19 @@ Status change_own_password(const Session& session) {
 Status show_users(const Session& session) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(connection->get("/api/v1/users"));
-  Table table({"NAME", "KIND", "ID", "FROM", "STATE", "LAST SIGN-IN"});
+  Table table({"NAME", "KIND", "ID", "FROM", "ZONE", "STATE", "LAST SIGN-IN"});
   for (const Value& user : items(reply["users"])) {
     table.add({user.text("name"), user.text("kind"), user.text("id"), user.text("source"),
-               user.text("state"), user.text("seen")});
+               user.text("zone"), user.text("state"), user.text("seen")});
   }
   print(session.format, reply, table.empty() ? "there is nobody\n" : table.str());
   return {};
 }
 
-Status add_user(const Session& session, const std::string& name) {
+Status add_user(const Session& session, const std::string& name, const std::string& zone) {
   Value body;
   body["name"] = name;
+  body["zone"] = zone;
   body["password"] = FALAJ_TRY(ask_new_password("Password of " + name));
   const Value made = FALAJ_TRY(ask(session, net::Method::kPost, "/api/v1/users", body));
   print(session.format, made,
@@ -209,9 +211,10 @@ Status add_user(const Session& session, const std::string& name) {
   return {};
 }
 
-Status add_service(const Session& session, const std::string& name) {
+Status add_service(const Session& session, const std::string& name, const std::string& zone) {
   Value body;
   body["name"] = name;
+  body["zone"] = zone;
   const Value made = FALAJ_TRY(ask(session, net::Method::kPost, "/api/v1/services", body));
   print(session.format, made,
         made.text("name") + "  " + made.text("id") +
@@ -224,6 +227,15 @@ Status set_user_state(const Session& session, const std::string& name, const std
   body["state"] = state;
   const Value user = FALAJ_TRY(ask(session, net::Method::kPatch, user_path(name), body));
   print(session.format, user, user.text("name") + " is " + user.text("state") + "\n");
+  return {};
+}
+
+Status set_user_zone(const Session& session, const std::string& name, const std::string& zone) {
+  Value body;
+  body["zone"] = zone;
+  const Value user = FALAJ_TRY(ask(session, net::Method::kPatch, user_path(name), body));
+  print(session.format, user,
+        user.text("name") + (zone.empty() ? " has no zone any more" : " is in " + zone) + "\n");
   return {};
 }
 
@@ -261,6 +273,7 @@ Status add_token(const Session& session, const TokenWords& words) {
   body["label"] = words.label;
   body["lifetime"] = words.lifetime;
   for (const std::string& scope : words.scopes) body["scopes"].push(scope);
+  if (!words.zone.empty()) body["zone"] = words.zone;
   const Value made = FALAJ_TRY(ask(session, net::Method::kPost, tokens_path(words.service), body));
   print(session.format, made, made.text("token") + "\n");
   std::fprintf(stderr, "Keep it now: it is not shown again. It ends %s.\n",
@@ -278,45 +291,70 @@ Status revoke_token(const Session& session, const std::string& id, const std::st
 Status show_groups(const Session& session) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(connection->get("/api/v1/objects?kind=Group&project="));
-  Table table({"GROUP", "MEMBERS"});
+  Table table({"GROUP", "ZONE", "MEMBERS"});
   for (const Value& object : items(reply["objects"])) {
     std::string members;
     for (const Value& member : items(object["spec"]["members"])) members += cell(member) + " ";
-    table.add({object["metadata"].text("name"), members});
+    table.add({object["metadata"].text("name"), object["spec"].text("zone"), members});
   }
   print(session.format, reply, table.empty() ? "there are no groups\n" : table.str());
   return {};
 }
 
+namespace {
+
+// The group's spec, or an empty one when it is not there.
+Result<Value> group_spec(Connection& connection, const std::string& group) {
+  Result<Value> found = connection.get("/api/v1/objects/Group/" + url_encode(group));
+  if (found.ok()) return (*found)["spec"];
+  if (found.error().code != Code::kNotFound) return found.error();
+  Value none = Value::object();
+  none["members"] = Value::array();
+  return none;
+}
+
+Result<Value> put_group(Connection& connection, const std::string& group, Value spec) {
+  Value object;
+  object["apiVersion"] = "falaj.dev/v1";
+  object["kind"] = "Group";
+  object["metadata"]["name"] = group;
+  object["spec"] = std::move(spec);
+  Value body;
+  body["objects"].push(object);
+  return connection.call(net::Method::kPut, "/api/v1/objects", body);
+}
+
+}  // namespace
+
 Status change_group(const Session& session, const std::string& group, const std::string& member,
                     Membership change) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  Result<Value> found = connection->get("/api/v1/objects/Group/" + url_encode(group));
-  if (!found.ok() && (found.error().code != Code::kNotFound || change == Membership::kRemove)) {
-    return found.error();
-  }
+  Value spec = FALAJ_TRY(group_spec(*connection, group));
   Value members = Value::array();
   bool there = false;
-  if (found.ok()) {
-    for (const Value& one : items((*found)["spec"]["members"])) {
-      there = there || cell(one) == member;
-      if (cell(one) != member) members.push(one);
-    }
+  for (const Value& one : items(spec["members"])) {
+    there = there || cell(one) == member;
+    if (cell(one) != member) members.push(one);
   }
   if (change == Membership::kRemove && !there) {
     return Error{Code::kNotFound, member + " is not in the group " + group};
   }
   if (change == Membership::kAdd) members.push(member);
-  Value object;
-  object["apiVersion"] = "falaj.dev/v1";
-  object["kind"] = "Group";
-  object["metadata"]["name"] = group;
-  object["spec"]["members"] = members;
-  Value body;
-  body["objects"].push(object);
-  const Value reply = FALAJ_TRY(connection->call(net::Method::kPut, "/api/v1/objects", body));
+  spec["members"] = members;
+  const Value reply = FALAJ_TRY(put_group(*connection, group, std::move(spec)));
   print(session.format, reply,
         member + (change == Membership::kAdd ? " is in " : " is no longer in ") + group + "\n");
+  return {};
+}
+
+Status set_group_zone(const Session& session, const std::string& group, const std::string& zone) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  Value spec = FALAJ_TRY(group_spec(*connection, group));
+  spec["zone"] = zone;
+  const Value reply = FALAJ_TRY(put_group(*connection, group, std::move(spec)));
+  print(
+      session.format, reply,
+      "members of " + group + (zone.empty() ? " have no zone from it" : " are in " + zone) + "\n");
   return {};
 }
 

@@ -201,14 +201,19 @@ void Tree::add_users() {
   users->require_subcommand(1);
   remote(*users, "list", "Everyone", show_users);
   const auto named = [&](const std::string& word, const std::string& help, Act act) {
-    remote(*users, word, help, std::move(act))
-        ->add_option("name", words_.name, "Name or id; service:NAME for a service")
-        ->required();
+    CLI::App* command = remote(*users, word, help, std::move(act));
+    command->add_option("name", words_.name, "Name or id; service:NAME for a service")->required();
+    return command;
   };
-  named("add", "Make a local user; the password is asked for",
-        [this](const Session& s) { return add_user(s, words_.name); });
-  named("add-service", "Make a service, which signs in by token only",
-        [this](const Session& s) { return add_service(s, words_.name); });
+  named("add", "Make a local user; the password is asked for", [this](const Session& s) {
+    return add_user(s, words_.name, words_.zone);
+  })->add_option("--zone", words_.zone, "Where they are");
+  named("add-service", "Make a service, which signs in by token only", [this](const Session& s) {
+    return add_service(s, words_.name, words_.zone);
+  })->add_option("--zone", words_.zone, "Where it runs");
+  named("zone", "Say where a user or service is: data of other zones is not given to them",
+        [this](const Session& s) { return set_user_zone(s, words_.name, words_.zone); })
+      ->add_option("zone", words_.zone, "A declared zone; left out: nobody says any more");
   named("disable", "Refuse the user's every credential, at once",
         [this](const Session& s) { return set_user_state(s, words_.name, "disabled"); });
   named("enable", "Let the user in again",
@@ -229,6 +234,11 @@ void Tree::add_users() {
   };
   member("add", "Add a member; makes the group if it is not there", Membership::kAdd);
   member("remove", "Take a member out", Membership::kRemove);
+  CLI::App* place =
+      remote(*groups, "zone", "Say where a group's members are (also one that the provider names)",
+             [this](const Session& s) { return set_group_zone(s, words_.name, words_.zone); });
+  place->add_option("group", words_.name, "Group; made if it is not there")->required();
+  place->add_option("zone", words_.zone, "A declared zone; left out: nobody says any more");
 }
 
 void Tree::add_tokens() {
@@ -246,6 +256,8 @@ void Tree::add_tokens() {
   add->add_option("--lifetime", words_.tokens.lifetime, "1m to 366d")->capture_default_str();
   add->add_option("--scope", words_.tokens.scopes,
                   "Limit it: ACTION[@PROJECT[/KIND/NAME]]; may be repeated");
+  add->add_option("--zone", words_.tokens.zone,
+                  "Where it is used, when not where the service is (with --for)");
   CLI::App* revoke = remote(*tokens, "revoke", "End a token at once", [this](const Session& s) {
     return revoke_token(s, words_.name, words_.tokens.service);
   });

@@ -144,7 +144,8 @@ std::vector<serving::DeploymentStatus> visible_status(const serving::Deployments
                                                       const Request& request) {
   std::vector<serving::DeploymentStatus> statuses = deployments.status();
   std::erase_if(statuses, [&](const serving::DeploymentStatus& status) {
-    return !may(request, "models.read", {status.project, "Deployment", status.name, nullptr});
+    return !may(request, "models.read", {status.project, "Deployment", status.name, nullptr}) ||
+           !reaches(request, status.project);
   });
   return statuses;
 }

@@ -69,6 +69,7 @@ std::vector<net::Route> export_routes(Services& services) {
       "A frozen set as Parquet, encrypted (AES_GCM_V1) with the key of the body: {key, id?}. The "
       "header Falaj-Aad-Prefix is needed to read it.",
       [&services](const net::Request& request) { return export_reply(services, request); }));
+  routes.back().gives = net::Gives::kFile;
   routes.push_back(net::Route(net::Method::kGet, "/api/v1/models/{name}/versions/{version}/onnx",
                               net::Permission("data.export"), net::Target::object("Model", "name"),
                               "The ONNX file of a model's version, as it was registered.",
@@ -80,6 +81,7 @@ std::vector<net::Route> export_routes(Services& services) {
                                 response.body = std::move(bytes).value();
                                 return response;
                               }));
+  routes.back().gives = net::Gives::kFile;
   return routes;
 }
 

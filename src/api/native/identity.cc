@@ -52,8 +52,11 @@ Status check_maker(const security::Principal& maker, const security::TokenReques
   return {};
 }
 
+// Where a token is used is the administrator's to say: who makes one for himself takes it where he
+// is.
+enum class TokenZone : std::uint8_t { kOfUser, kDeclared };
 Result<Value> make_token(Identity& identity, const Clock& clock, const net::Request& request,
-                         const std::string& user) {
+                         const std::string& user, TokenZone zone) {
   const Value body = FALAJ_TRY(body_of(request));
   Fields fields(body, "token");
   security::TokenRequest wanted;
@@ -61,10 +64,10 @@ Result<Value> make_token(Identity& identity, const Clock& clock, const net::Requ
   wanted.label = FALAJ_TRY(fields.text("label"));
   wanted.lifetime = FALAJ_TRY(fields.duration("lifetime", Duration::days(90)));
   wanted.scopes = FALAJ_TRY(scopes_of(fields));
+  if (zone == TokenZone::kDeclared) wanted.zone = Zone(FALAJ_TRY(fields.text("zone")));
   FALAJ_TRY(fields.finish());
   FALAJ_TRY(check_maker(principal_of(request), wanted, clock.now()));
-  const security::NewToken made =
-      FALAJ_TRY(identity.directory().add_token(context_for(request), wanted));
+  const security::NewToken made = FALAJ_TRY(identity.add_token(context_for(request), wanted));
   Value reply = to_value(made.info);
   reply["token"] = made.text;
   return reply;
@@ -91,10 +94,11 @@ Result<Value> create_account(Identity& identity, const net::Request& request,
   Fields fields(body, service ? "service" : "user");
   const std::string name = FALAJ_TRY(fields.required_text("name"));
   const std::string password = service ? "" : FALAJ_TRY(fields.text("password"));
+  const Zone zone(FALAJ_TRY(fields.text("zone")));
   FALAJ_TRY(fields.finish());
   const security::RequestContext context = context_for(request);
-  const security::User made = FALAJ_TRY(service ? identity.add_service(context, name)
-                                                : identity.add_user(context, name, password));
+  const security::User made = FALAJ_TRY(service ? identity.add_service(context, name, zone)
+                                                : identity.add_user(context, name, password, zone));
   return to_value(made);
 }
 
@@ -104,6 +108,8 @@ Result<Value> change_user(Identity& identity, const net::Request& request) {
   Fields fields(body, "user");
   const std::string password = FALAJ_TRY(fields.text("password"));
   const std::string state = FALAJ_TRY(fields.choice("state", {"", "active", "disabled"}));
+  const bool moves = !fields.any("zone").is_null();
+  const Zone zone(FALAJ_TRY(fields.text("zone")));
   FALAJ_TRY(fields.finish());
   const security::RequestContext context = context_for(request);
   if (!password.empty()) FALAJ_TRY(identity.set_password(context, user.id, password));
@@ -112,6 +118,7 @@ Result<Value> change_user(Identity& identity, const net::Request& request) {
         state == "active" ? security::AccountState::kActive : security::AccountState::kDisabled;
     FALAJ_TRY(identity.set_state(context, user.id, wanted));
   }
+  if (moves) FALAJ_TRY(identity.set_zone(context, user.id, zone));
   return to_value(FALAJ_TRY(identity.find(user.id)));
 }
 
@@ -156,7 +163,7 @@ void add_own_routes(std::vector<net::Route>& routes, Identity& identity, const C
       Method::kPost, "/api/v1/tokens", {"account.manage", self},
       "Makes a token {label, lifetime, scopes}; its text is shown once.",
       [&](const net::Request& request) {
-        return make_token(identity, clock, request, principal_of(request).id);
+        return make_token(identity, clock, request, principal_of(request).id, TokenZone::kOfUser);
       },
       201));
   routes.push_back(value_route(Method::kDelete, "/api/v1/tokens/{token}", {"account.manage", self},
@@ -176,14 +183,14 @@ void add_user_routes(std::vector<net::Route>& routes, Identity& identity) {
                                }));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/users", {"identity.write", Target::platform("User")},
-      "Makes a local user {name, password}.",
+      "Makes a local user {name, password, zone}; the zone is where they are.",
       [&](const net::Request& request) {
         return create_account(identity, request, security::PrincipalKind::kUser);
       },
       201));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/services", {"identity.write", Target::platform("User")},
-      "Makes a service {name}: a program that signs in by token only.",
+      "Makes a service {name, zone}: a program that signs in by token only.",
       [&](const net::Request& request) {
         return create_account(identity, request, security::PrincipalKind::kService);
       },
@@ -193,10 +200,11 @@ void add_user_routes(std::vector<net::Route>& routes, Identity& identity) {
                                [&](const net::Request& request) -> Result<Value> {
                                  return to_value(FALAJ_TRY(identity.find(param(request, "user"))));
                                }));
-  routes.push_back(
-      value_route(Method::kPatch, "/api/v1/users/{user}", {"identity.write", one},
-                  "Sets a password or the state (active, disabled); ends the user's sessions.",
-                  [&](const net::Request& request) { return change_user(identity, request); }));
+  routes.push_back(value_route(
+      Method::kPatch, "/api/v1/users/{user}", {"identity.write", one},
+      "Sets a password, the state (active, disabled) or the zone (\"\" takes it back); ends the "
+      "user's sessions.",
+      [&](const net::Request& request) { return change_user(identity, request); }));
   routes.push_back(value_route(Method::kDelete, "/api/v1/users/{user}", {"identity.write", one},
                                "Deletes a user or service with all of its tokens.",
                                [&](const net::Request& request) -> Result<Value> {
@@ -219,14 +227,14 @@ void add_others_routes(std::vector<net::Route>& routes, Identity& identity, cons
   // Not for people: who could make a token for somebody else could act as them.
   routes.push_back(value_route(
       Method::kPost, "/api/v1/users/{user}/tokens", {"identity.write", one},
-      "Makes a token for a service {label, lifetime, scopes}; its text is shown once.",
+      "Makes a token for a service {label, lifetime, scopes, zone}; its text is shown once.",
       [&](const net::Request& request) -> Result<Value> {
         const security::User user = FALAJ_TRY(identity.find(param(request, "user")));
         if (user.kind != security::PrincipalKind::kService) {
           return Error{Code::kFailedPrecondition,
                        "people make their own tokens; for a program make a service"};
         }
-        return make_token(identity, clock, request, user.id);
+        return make_token(identity, clock, request, user.id, TokenZone::kDeclared);
       },
       201));
   routes.push_back(value_route(

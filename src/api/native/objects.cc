@@ -141,7 +141,8 @@ Result<Value> object_list(Services& services, const net::Request& request) {
   auto objects = FALAJ_TRY(services.catalog.list(request.query_param("kind").value_or(""),
                                                  request.query_param("project").value_or("")));
   std::erase_if(objects, [&](const catalog::Object& object) {
-    return !security::access::may_read(policies_of(request), asking(request, ""), object);
+    return !security::access::may_read(policies_of(request), asking(request, ""), object) ||
+           !reaches(request, object.project);
   });
   return list_value("objects", objects);
 }

@@ -184,6 +184,7 @@ Value principal_value(const security::Principal& principal) {
   value["groups"] = Value::array();
   for (const std::string& group : principal.groups) value["groups"].push(group);
   value["credential"] = principal.credential.substr(0, principal.credential.find(':'));
+  value["zone"] = principal.zone.name();
   if (principal.expires != Timestamp::max()) value["expires"] = to_rfc3339(principal.expires);
   if (principal.scopes) {
     value["scopes"] = Value::array();

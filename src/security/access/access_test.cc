@@ -59,6 +59,25 @@ Policies two_tenants() {
       {{label_key("FeatureView", "pay", "risky"), {{"team", "risk"}}}}});
 }
 
+TEST(Groups, say_where_their_members_are_unless_they_have_a_zone_of_their_own) {
+  const Policies policies(
+      PolicyInput{{},
+                  {Group{"fin", {"user:ed", "group:audit"}, Zone("ae-fin")},
+                   Group{"audit", {"user:vi"}}, Group{"berlin", {"user:la"}, Zone("eu")}},
+                  {}});
+  EXPECT_EQ(policies.zone_of(user("user:ed")).name(), "ae-fin");
+  EXPECT_EQ(policies.zone_of(user("user:vi")).name(), "ae-fin") << "by two steps";
+  EXPECT_FALSE(policies.zone_of(user("user:other")).labelled());
+  Principal own = user("user:ed");
+  own.zone = Zone("eu");
+  EXPECT_EQ(policies.zone_of(own).name(), "eu");
+  Principal provider = user("user:o_1");
+  provider.groups = {"berlin", "elsewhere"};
+  EXPECT_EQ(policies.zone_of(provider).name(), "eu");
+  provider.groups = {"audit", "berlin"};
+  EXPECT_EQ(policies.zone_of(provider).name(), "ae-fin+eu") << "no zone has such a name";
+}
+
 TEST(Roles, every_action_is_declared_once_with_its_meaning_and_some_role_has_it) {
   std::set<std::string_view> seen;
   for (const ActionInfo& info : actions()) {

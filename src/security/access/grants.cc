@@ -158,6 +158,7 @@ Result<Group> decode_group(const storage::Object& object) {
   Group group;
   group.name = object.name;
   group.members = FALAJ_TRY(subjects_of(fields, "members"));
+  group.zone = Zone(FALAJ_TRY(fields.text("zone")));
   FALAJ_TRY(fields.text("description"));
   FALAJ_TRY(fields.finish());
   if (std::ranges::find(group.members, kEveryone) != group.members.end()) {
@@ -177,8 +178,10 @@ std::vector<storage::KindInfo> kinds() {
     return references;
   };
   const auto check_group = [](const Object& object) -> Result<std::vector<Reference>> {
-    FALAJ_TRY(decode_group(object));
-    return std::vector<Reference>{};
+    const Group group = FALAJ_TRY(decode_group(object));
+    std::vector<Reference> references;
+    if (group.zone.labelled()) references.push_back({"Zone", "", group.zone.name()});
+    return references;
   };
   return {
       {"Grant", storage::Scope::kPlatform,

@@ -11,7 +11,7 @@
 //
 //   kind: Group
 //   metadata: {name: risk}
-//   spec: {members: [user:alice, service:scorer, group:risk-leads]}
+//   spec: {members: [user:alice, service:scorer, group:risk-leads], zone: ae-fin}
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "base/zone.h"
 #include "security/access/roles.h"
 #include "storage/objects.h"
 
@@ -58,6 +59,8 @@ struct Grant {
 struct Group {
   std::string name;
   std::vector<std::string> members;  // "user:…", "service:…", "group:…"
+  // Where its members are, unless they have a zone of their own; may be unlabelled.
+  Zone zone = {};
 };
 
 inline constexpr std::string_view kEveryone = "everyone";  // Every known caller.

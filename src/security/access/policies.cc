@@ -93,6 +93,7 @@ struct Policies::Index {
   // Of every subject that a grant or group names: whose rules reach it (its own, its groups').
   TextMap<std::vector<std::uint32_t>> reach;
   std::vector<std::uint32_t> everyone;
+  TextMap<std::set<std::string>> zones;  // Of every subject that is in a group with a zone.
 
   const std::vector<std::uint32_t>* find(std::string_view subject) const {
     const auto found = reach.find(subject);
@@ -148,7 +149,8 @@ Policies::Policies(PolicyInput input)
     }
   }
   for (const auto& [subject, place] : subjects) index_->reach[subject].push_back(place);
-  for (const auto& [subject, in] : memberships(groups_)) {
+  const auto members = memberships(groups_);
+  for (const auto& [subject, in] : members) {
     for (const std::string& group : in) {
       const auto found = subjects.find(group);
       if (found == subjects.end() || group == subject) continue;
@@ -156,9 +158,31 @@ Policies::Policies(PolicyInput input)
     }
   }
   if (const auto* all = index_->find(kEveryone)) index_->everyone = *all;
+  for (const Group& group : groups_) {
+    if (!group.zone.labelled()) continue;
+    const std::string own = "group:" + group.name;
+    index_->zones[own].insert(group.zone.name());
+    for (const auto& [subject, in] : members) {
+      if (in.contains(own)) index_->zones[subject].insert(group.zone.name());
+    }
+  }
 }
 
 Policies::~Policies() = default;
+
+Zone Policies::zone_of(const Principal& principal) const {
+  if (principal.zone.labelled() || index_->zones.empty()) return principal.zone;
+  std::set<std::string> zones;
+  const auto add = [&](std::string_view subject) {
+    const auto found = index_->zones.find(subject);
+    if (found != index_->zones.end()) zones.insert(found->second.begin(), found->second.end());
+  };
+  add(principal.id);
+  for (const std::string& group : principal.groups) add("group:" + group);
+  std::string name;
+  for (const std::string& zone : zones) name += (name.empty() ? "" : "+") + zone;
+  return Zone(std::move(name));
+}
 
 template <class Visit>
 void Policies::each_rule(const AccessRequest& request, Rules which, Visit&& visit) const {

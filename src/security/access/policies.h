@@ -111,6 +111,10 @@ class Policies {
   // every permit and take every forbid that reaches the group.
   Status may_regroup(const AccessRequest& request, std::string_view group) const;
 
+  // Where this caller is: its own zone, else the one that its groups (the provider's too) declare.
+  // Groups that disagree make "ae+eu": no zone has such a name, so nothing may go there.
+  Zone zone_of(const Principal& principal) const;
+
   // Of a declared object; null when it has none, or no rule asks for labels.
   const Labels* labels(std::string_view kind, std::string_view project,
                        std::string_view name) const;

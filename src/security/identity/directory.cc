@@ -69,6 +69,7 @@ DirectorySnapshot::Account account_of(const SqlRow& row) {
   account.user.state = row.text(5) == "active" ? AccountState::kActive : AccountState::kDisabled;
   account.user.created = Timestamp{row.integer(6)};
   account.user.seen = Timestamp{row.integer(7)};
+  account.user.zone = Zone(row.text(8));
   return account;
 }
 
@@ -80,6 +81,7 @@ PrincipalPtr principal_of(const User& user, const TokenInfo& token) {
   principal.scopes = token.scopes;
   principal.credential = "token:" + token.id;
   principal.expires = token.expires;
+  principal.zone = token.zone.labelled() ? token.zone : user.zone;
   return std::make_shared<const Principal>(std::move(principal));
 }
 
@@ -93,6 +95,7 @@ DirectorySnapshot::Token token_of(const SqlRow& row, const User& user) {
   token.info.created = Timestamp{row.integer(5)};
   token.info.expires = Timestamp{row.integer(6)};
   token.info.last_used = Timestamp{row.integer(7)};
+  token.info.zone = Zone(row.text(8));
   token.principal = principal_of(user, token.info);
   return token;
 }
@@ -151,6 +154,11 @@ const storage::Migration kIdentityMigration{
     " expires INTEGER NOT NULL, used INTEGER NOT NULL) STRICT;"
     "CREATE INDEX tokens_by_user ON tokens (user);"};
 
+const storage::Migration kCallerZonesMigration{
+    "security-011-caller-zones",
+    "ALTER TABLE users ADD COLUMN zone TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE tokens ADD COLUMN zone TEXT NOT NULL DEFAULT '';"};
+
 Value to_value(const User& user) {
   Value value;
   value["id"] = user.id;
@@ -160,6 +168,7 @@ Value to_value(const User& user) {
   value["state"] = user.state == AccountState::kActive ? "active" : "disabled";
   value["created"] = time_text(user.created);
   value["seen"] = time_text(user.seen);
+  value["zone"] = user.zone.name();
   return value;
 }
 
@@ -172,6 +181,7 @@ Value to_value(const TokenInfo& token) {
   value["created"] = time_text(token.created);
   value["expires"] = time_text(token.expires);
   value["last_used"] = time_text(token.last_used);
+  value["zone"] = token.zone.name();
   return value;
 }
 
@@ -219,8 +229,9 @@ Status Directory::publish() {
   const auto before = published_.load();
   next->generation = before->generation + 1;
   FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
-    const SqlRows users = FALAJ_TRY(tx.query(
-        "SELECT id, kind, name, password, source, state, created, seen FROM users ORDER BY id"));
+    const SqlRows users =
+        FALAJ_TRY(tx.query("SELECT id, kind, name, password, source, state, created, seen, zone "
+                           "FROM users ORDER BY id"));
     for (const SqlRow& row : users) {
       DirectorySnapshot::Account account = account_of(row);
       next->has_local_user |=
@@ -228,8 +239,9 @@ Status Directory::publish() {
       next->names.emplace(name_key(account.user.kind, account.user.name), account.user.id);
       next->accounts.emplace(account.user.id, std::move(account));
     }
-    const SqlRows tokens = FALAJ_TRY(tx.query(
-        "SELECT id, user, hash, label, scopes, created, expires, used FROM tokens ORDER BY id"));
+    const SqlRows tokens =
+        FALAJ_TRY(tx.query("SELECT id, user, hash, label, scopes, created, expires, used, zone "
+                           "FROM tokens ORDER BY id"));
     for (const SqlRow& row : tokens) {
       const auto owner = next->accounts.find(row.text(1));
       if (owner == next->accounts.end()) continue;
@@ -280,10 +292,12 @@ Result<User> Directory::add_user(const RequestContext& context, const NewUser& r
   user.source = request.source;
   user.created = clock_.now();
   user.id = request.id;
+  user.zone = request.zone;
   const bool service = request.kind == PrincipalKind::kService;
   if (user.id.empty()) user.id = service ? "service:s_" + random_.hex_id(10) : fresh_user_id();
   Value detail;
   detail["source"] = user.source;
+  if (user.zone.labelled()) detail["zone"] = user.zone.name();
   const AuditEvent event{"user.create", audit_object(user.id), detail};
   FALAJ_TRY(change(context, event, [&](SqlTransaction& tx) -> Status {
     const SqlRows count = FALAJ_TRY(tx.query("SELECT count(*) FROM users"));
@@ -295,11 +309,11 @@ Result<User> Directory::add_user(const RequestContext& context, const NewUser& r
     if (!same.empty()) {
       return Error{Code::kConflict, "the name '" + user.name + "' is taken; choose another"};
     }
-    FALAJ_TRY(
-        tx.execute("INSERT INTO users (id, kind, name, password, source, state, created, seen)"
-                   " VALUES (?, ?, ?, ?, ?, 'active', ?, 0)",
-                   {user.id, std::string(kind_word(user.kind)), user.name, request.password,
-                    user.source, user.created.nanos}));
+    FALAJ_TRY(tx.execute(
+        "INSERT INTO users (id, kind, name, password, source, state, created, seen, zone)"
+        " VALUES (?, ?, ?, ?, ?, 'active', ?, 0, ?)",
+        {user.id, std::string(kind_word(user.kind)), user.name, request.password, user.source,
+         user.created.nanos, user.zone.name()}));
     return {};
   }));
   return user;
@@ -327,6 +341,18 @@ Status Directory::set_state(const RequestContext& context, const std::string& id
                   if (rows == 0) return no_such_user(id);
                   return {};
                 });
+}
+
+Status Directory::set_zone(const RequestContext& context, const std::string& id, const Zone& zone) {
+  Value detail;
+  detail["zone"] = zone.name();
+  return change(
+      context, {"user.zone", audit_object(id), detail}, [&](SqlTransaction& tx) -> Status {
+        const auto rows =
+            FALAJ_TRY(tx.execute("UPDATE users SET zone = ? WHERE id = ?", {zone.name(), id}));
+        if (rows == 0) return no_such_user(id);
+        return {};
+      });
 }
 
 Status Directory::remove_user(const RequestContext& context, const std::string& id) {
@@ -372,13 +398,14 @@ Result<NewToken> Directory::add_token(const RequestContext& context, const Token
   NewToken made;
   made.info = {text.id,        request.user, request.label,
                request.scopes, clock_.now(), clock_.now() + request.lifetime,
-               Timestamp{}};
+               Timestamp{},    request.zone};
   const std::string hash = token_hash(parts.id, parts.secret);
   made.text = std::move(text.text);
   Value detail;
   detail["owner"] = request.user;
   detail["expires"] = to_rfc3339(made.info.expires);
   detail["scopes"] = scopes_value(request.scopes);
+  if (request.zone.labelled()) detail["zone"] = request.zone.name();
   const AuditEvent event{"token.create", "Token/" + made.info.id, detail};
   FALAJ_TRY(change(context, event, [&](SqlTransaction& tx) -> Status {
     const SqlRows owner = FALAJ_TRY(
@@ -389,12 +416,12 @@ Result<NewToken> Directory::add_token(const RequestContext& context, const Token
     if (owner.front().integer(1) >= static_cast<std::int64_t>(kTokensPerUserMax)) {
       return Error{ErrorId::kQuotaReached, "this user has 100 tokens; revoke one first"};
     }
-    FALAJ_TRY(
-        tx.execute("INSERT INTO tokens (id, user, hash, label, scopes, created, expires, used)"
-                   " VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-                   {made.info.id, request.user, hash, request.label,
-                    request.scopes ? to_json(scopes_value(request.scopes)) : std::string(),
-                    made.info.created.nanos, made.info.expires.nanos}));
+    FALAJ_TRY(tx.execute(
+        "INSERT INTO tokens (id, user, hash, label, scopes, created, expires, used, zone)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)",
+        {made.info.id, request.user, hash, request.label,
+         request.scopes ? to_json(scopes_value(request.scopes)) : std::string(),
+         made.info.created.nanos, made.info.expires.nanos, request.zone.name()}));
     return {};
   }));
   return made;

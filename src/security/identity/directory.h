@@ -34,6 +34,7 @@ struct User {
   AccountState state = AccountState::kActive;
   Timestamp created{};
   Timestamp seen{};  // Last sign-in; zero for never.
+  Zone zone{};       // Where they are, as an administrator declared; unlabelled: nobody said.
 };
 Value to_value(const User& user);
 
@@ -45,6 +46,7 @@ struct TokenInfo {
   Timestamp created{};
   Timestamp expires{};
   Timestamp last_used{};  // To the minute; zero for never.
+  Zone zone{};            // Where it is used; unlabelled: where its user is.
 };
 Value to_value(const TokenInfo& token);
 
@@ -53,6 +55,7 @@ struct TokenRequest {
   std::string label;
   std::optional<std::vector<Scope>> scopes;
   Duration lifetime = Duration::days(90);  // 1 minute to 366 days, otherwise FJ-1006.
+  Zone zone{};                             // As TokenInfo::zone.
 };
 struct NewToken {
   TokenInfo info;
@@ -98,6 +101,7 @@ inline constexpr std::string_view kProviderName = "oidc:";
 Result<std::string> normal_user_name(std::string_view name);
 
 extern const storage::Migration kIdentityMigration;
+extern const storage::Migration kCallerZonesMigration;
 
 // Thread-safe. Changes block on SQL; snapshot() and check_token() never do.
 class Directory {
@@ -118,13 +122,16 @@ class Directory {
     std::string password;
     std::string source = "local";
     std::string id;
+    Zone zone{};
   };
   // With source "oidc" the name may be "oidc:…", which nobody can take here.
   Result<User> add_user(const RequestContext& context, const NewUser& user);
-  // FJ-0004 when there is no such id, for these four.
+  // FJ-0004 when there is no such id, for these five.
   Status set_password(const RequestContext& context, const std::string& id,
                       const std::string& encoded);
   Status set_state(const RequestContext& context, const std::string& id, AccountState state);
+  // An unlabelled zone takes the declaration back.
+  Status set_zone(const RequestContext& context, const std::string& id, const Zone& zone);
   Status remove_user(const RequestContext& context, const std::string& id);
   Status rename(const RequestContext& context, const std::string& id, const std::string& name);
   // After a sign-in; not audited by itself.

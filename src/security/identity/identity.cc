@@ -33,6 +33,7 @@ Principal principal_of(const User& user) {
   principal.kind = user.kind;
   principal.id = user.id;
   principal.name = user.name;
+  principal.zone = user.zone;
   return principal;
 }
 
@@ -166,9 +167,11 @@ Result<Principal> Identity::provider_principal(const ProviderCaller& caller) con
   principal.groups = caller.groups;
   const auto now = directory_.snapshot();
   const auto account = now->accounts.find(principal.id);
-  if (account != now->accounts.end() && account->second.user.state != AccountState::kActive) {
+  if (account == now->accounts.end()) return principal;
+  if (account->second.user.state != AccountState::kActive) {
     return Error{ErrorId::kCredentialExpired, "this user is disabled"};
   }
+  principal.zone = account->second.user.zone;
   return principal;
 }
 
@@ -316,9 +319,11 @@ Result<User> Identity::set_up(const std::string& secret, const std::string& name
 }
 
 Result<User> Identity::add_user(const RequestContext& context, const std::string& name,
-                                const std::string& password) {
+                                const std::string& password, const Zone& zone) {
+  FALAJ_TRY(check_zone(zone));
   Directory::NewUser user;
   user.name = name;
+  user.zone = zone;
   FALAJ_TRY(normal_user_name(name));
   if (!password.empty()) {
     FALAJ_TRY(crypto::check_new_password(password));
@@ -329,8 +334,11 @@ Result<User> Identity::add_user(const RequestContext& context, const std::string
   return made;
 }
 
-Result<User> Identity::add_service(const RequestContext& context, const std::string& name) {
+Result<User> Identity::add_service(const RequestContext& context, const std::string& name,
+                                   const Zone& zone) {
+  FALAJ_TRY(check_zone(zone));
   Directory::NewUser service;
+  service.zone = zone;
   service.kind = PrincipalKind::kService;
   service.name = name;
   User made = FALAJ_TRY(directory_.add_user(context, service));
@@ -372,6 +380,22 @@ Status Identity::set_state(const RequestContext& context, const std::string& id,
   }
   FALAJ_TRY(directory_.set_state(context, id, state));
   return no_longer(id);
+}
+
+Status Identity::check_zone(const Zone& zone) const {
+  if (!zone.labelled() || !ports_.check_zone) return {};
+  return ports_.check_zone(zone);
+}
+
+Status Identity::set_zone(const RequestContext& context, const std::string& id, const Zone& zone) {
+  FALAJ_TRY(check_zone(zone));
+  FALAJ_TRY(directory_.set_zone(context, id, zone));
+  return no_longer(id);
+}
+
+Result<NewToken> Identity::add_token(const RequestContext& context, const TokenRequest& request) {
+  FALAJ_TRY(check_zone(request.zone));
+  return directory_.add_token(context, request);
 }
 
 Status Identity::remove_user(const RequestContext& context, const std::string& id) {

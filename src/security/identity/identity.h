@@ -50,6 +50,8 @@ struct IdentityPorts {
   std::function<Status(const std::string& principal_id)> make_administrator;
   // After every change of users, so that names in grants are resolved anew. May be empty.
   std::function<void()> users_changed;
+  // Whether a zone is declared: FJ-2003 when it is not. Empty: every name is taken.
+  std::function<Status(const Zone&)> check_zone{};
 };
 
 struct SignedIn {
@@ -95,8 +97,14 @@ class Identity {
 
   // Administration. `password` "" makes an account that cannot sign in by password.
   Result<User> add_user(const RequestContext& context, const std::string& name,
-                        const std::string& password);
-  Result<User> add_service(const RequestContext& context, const std::string& name);
+                        const std::string& password, const Zone& zone = Zone());
+  Result<User> add_service(const RequestContext& context, const std::string& name,
+                           const Zone& zone = Zone());
+  // Where the user or service is; unlabelled takes it back. Ends the user's sessions: they were
+  // let in as from elsewhere.
+  Status set_zone(const RequestContext& context, const std::string& id, const Zone& zone);
+  // FJ-2003 for a zone that is not declared.
+  Result<NewToken> add_token(const RequestContext& context, const TokenRequest& request);
   Status set_password(const RequestContext& context, const std::string& id,
                       const std::string& password);
   // The caller's own; needs the present one. Ends the user's sessions.
@@ -128,6 +136,7 @@ class Identity {
   Result<Principal> provider_principal(const ProviderCaller& caller) const;
   Status keep_provider_user(const Principal& principal);
   Status no_longer(const std::string& user);
+  Status check_zone(const Zone& zone) const;
   void changed() const;
 
   const IdentityOptions options_;

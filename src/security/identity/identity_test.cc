@@ -15,7 +15,7 @@ constexpr const char* kPassword = "correct horse battery";
 class IdentityTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(sql_->migrate({kAuditMigration, kIdentityMigration}).ok());
+    ASSERT_TRUE(sql_->migrate({kAuditMigration, kIdentityMigration, kCallerZonesMigration}).ok());
     open(SignIn::kRequired);
   }
   void open(SignIn sign_in) {
@@ -122,6 +122,41 @@ TEST_F(IdentityTest, a_token_acts_as_its_user_until_it_ends) {
   EXPECT_TRUE(with("Bearer " + token).ok());
   clock_.advance(Duration::hours(1));
   EXPECT_EQ(with("Bearer " + token).error().id, ErrorId::kCredentialExpired);
+}
+
+TEST_F(IdentityTest, who_asks_carries_the_zone_that_was_declared_for_them) {
+  const User root = set_up();
+  const User alice = identity_->add_user(as_root(), "alice", kPassword, Zone("eu")).value();
+  const User scorer = identity_->add_service(as_root(), "scorer").value();
+  EXPECT_EQ((*with(basic("alice", kPassword)))->zone.name(), "eu");
+  EXPECT_FALSE((*with(basic("root", kPassword)))->zone.labelled());
+  const std::string own = token_of(alice.id);
+  const std::string its = token_of(scorer.id);
+  TokenRequest abroad{scorer.id, "abroad", std::nullopt, Duration::days(1), Zone("ae")};
+  const std::string away = identity_->add_token(as_root(), abroad).value().text;
+  EXPECT_EQ((*with("Bearer " + own))->zone.name(), "eu");
+  EXPECT_FALSE((*with("Bearer " + its))->zone.labelled());
+  EXPECT_EQ((*with("Bearer " + away))->zone.name(), "ae");
+
+  // In force at once; whoever was signed in as from elsewhere signs in again.
+  const SignedIn session = identity_->sign_in("alice", kPassword, "a").value();
+  ASSERT_TRUE(identity_->set_zone(as_root(), alice.id, Zone("ae-fin")).ok());
+  Credentials cookie;
+  const std::string shown = std::string(kSessionCookie) + "=" + session.session.cookie;
+  cookie.cookie = shown;
+  EXPECT_EQ(identity_->authenticate(cookie).error().id, ErrorId::kCredentialExpired);
+  EXPECT_EQ((*with("Bearer " + own))->zone.name(), "ae-fin");
+  EXPECT_EQ((*with(basic("alice", kPassword)))->zone.name(), "ae-fin");
+  ASSERT_TRUE(identity_->set_zone(as_root(), scorer.id, Zone("eu")).ok());
+  EXPECT_EQ((*with("Bearer " + its))->zone.name(), "eu");
+  EXPECT_EQ((*with("Bearer " + away))->zone.name(), "ae") << "its own is nearer";
+
+  open(SignIn::kRequired);  // Another start.
+  EXPECT_EQ((*with("Bearer " + own))->zone.name(), "ae-fin");
+  ASSERT_TRUE(identity_->set_zone(as_root(), alice.id, Zone()).ok());
+  EXPECT_FALSE((*with("Bearer " + own))->zone.labelled());
+  EXPECT_EQ(identity_->set_zone(as_root(), "user:u_none", Zone("eu")).error().code,
+            Code::kNotFound);
 }
 
 TEST_F(IdentityTest, the_stored_token_is_not_the_token) {

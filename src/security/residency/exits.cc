@@ -207,8 +207,15 @@ Zone Exits::caller_zone(const Zone& data, const Zone& declared, Caller caller) c
   if (declared.labelled()) return declared;
   if (caller == Caller::kOnThisMachine) return machine_for(data);
   const auto now = snapshot();
-  for (const Regime* regime : now->zones.regimes_of(data)) {
-    if (regime->undeclared_clients == UndeclaredClients::kRefused) return Zone();
+  for (const Zone& zone : now->zones.chain(data)) {
+    const std::string& name = now->zones.find(zone)->regime;
+    if (name.empty()) continue;
+    const auto regime = now->zones.regimes().find(name);
+    // What a regime that is not known here asks for, nobody can say.
+    if (regime == now->zones.regimes().end() ||
+        regime->second.undeclared_clients == UndeclaredClients::kRefused) {
+      return Zone();
+    }
   }
   return machine_for(data);
 }
@@ -243,6 +250,11 @@ Result<Passage> Exits::pass_recorded(const RequestContext& context, Flow flow) {
   impl_->ledger.add(impl_->key_of(flow, decision.transfer), counts);
   if (!decision.allowed) return refusal(flow, decision);
   return Passage{std::move(flow), decision.transfer};
+}
+
+Decision Exits::would_pass(Flow flow) const {
+  const auto now = snapshot();
+  return impl_->decide_flow(now.get(), flow);
 }
 
 void Exits::count(const Passage& passage, std::int64_t bytes) {

@@ -99,6 +99,8 @@ class Exits {
   // The same, but the entry is durable before this returns; FJ-7050 style errors of the log refuse
   // the flow. For what leaves in bulk: backups, exports, webhooks. Blocks.
   Result<Passage> pass_recorded(const RequestContext& context, Flow flow);
+  // What pass() would decide; leaves no trace. Never blocks.
+  Decision would_pass(Flow flow) const;
   // Bytes of a flow that passed, counted where they are written. Never blocks.
   void count(const Passage& passage, std::int64_t bytes);
 
