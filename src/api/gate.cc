@@ -340,33 +340,48 @@ Status Gate::record_broken_glass(const net::Route& route, const Asked& asked) {
     return Error{ErrorId::kAuditUnavailable,
                  "break-glass is not recorded fast enough: try again in a second"};
   }
-  unwritten_.emplace_back(std::move(context), std::move(event));
+  unwritten_.push_back({std::move(context), std::move(event)});
   return {};
 }
 
+namespace {
+
+security::AuditRecord record_of(const access::DenialSummary& summary) {
+  const access::Denial& first = summary.first;
+  const ObjectRef object{first.project, first.kind, first.name, nullptr};
+  security::RequestContext context;
+  context.principal.id = first.principal.empty() ? "nobody" : first.principal;
+  const bool named = check_name("", first.project).ok();
+  context.project = ProjectName(named ? first.project : "");
+  context.request_id = first.request_id;
+  Value detail = object_value(object);
+  detail["action"] = first.action;
+  detail["because"] = access::because_name(first.because);
+  detail["count"] = summary.count;
+  detail["grant"] = first.rule;
+  return {std::move(context), {"access.denied", first.action, std::move(detail)}};
+}
+
+}  // namespace
+
 Status Gate::tick() {
-  std::vector<std::pair<security::RequestContext, security::AuditEvent>> used;
+  std::vector<security::AuditRecord> used;
   {
     MutexLock lock(mutex_);
     used.swap(unwritten_);
   }
-  for (const auto& [context, event] : used) FALAJ_TRY(parts_.audit.record(context, event));
+  std::vector<security::AuditRecord> records = used;
   for (const access::DenialSummary& summary : parts_.denials.due(parts_.access.now())) {
-    const access::Denial& first = summary.first;
-    const ObjectRef object{first.project, first.kind, first.name, nullptr};
-    security::RequestContext context;
-    context.principal.id = first.principal.empty() ? "nobody" : first.principal;
-    const bool named = check_name("", first.project).ok();
-    context.project = ProjectName(named ? first.project : "");
-    context.request_id = first.request_id;
-    Value detail = object_value(object);
-    detail["action"] = first.action;
-    detail["because"] = access::because_name(first.because);
-    detail["count"] = summary.count;
-    detail["grant"] = first.rule;
-    FALAJ_TRY(parts_.audit.record(context, {"access.denied", first.action, std::move(detail)}));
+    records.push_back(record_of(summary));
   }
-  return {};
+  if (records.empty()) return {};
+  Status written = parts_.audit.record_all(records);
+  if (!written.ok()) {
+    // Denials are only counted; an emergency that was let through is entered later.
+    MutexLock lock(mutex_);
+    unwritten_.insert(unwritten_.begin(), used.begin(), used.end());
+  }
+  return written;
 }
 
 }  // namespace falaj::api

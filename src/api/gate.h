@@ -85,8 +85,7 @@ class Gate {
   telemetry::Counter& broken_glass_;
   Mutex mutex_;
   // Uses of break-glass on an event loop, until tick() has written them down.
-  std::vector<std::pair<security::RequestContext, security::AuditEvent>> unwritten_
-      FALAJ_GUARDED_BY(mutex_);
+  std::vector<security::AuditRecord> unwritten_ FALAJ_GUARDED_BY(mutex_);
 };
 
 }  // namespace falaj::api

@@ -11,6 +11,7 @@ namespace falaj::security {
 namespace {
 
 using crypto::TreeHead;
+using storage::SqlParams;
 using storage::SqlRow;
 using storage::SqlRows;
 using storage::SqlTransaction;
@@ -18,6 +19,8 @@ using storage::SqlTransaction;
 constexpr std::int64_t kListMax = 10'000;
 constexpr std::int64_t kAdvancePage = 4'096;
 constexpr std::size_t kSaltBytes = 32;
+constexpr std::string_view kInsert =
+    "INSERT INTO audit (sequence, entry, action, object, project, actor) VALUES (?, ?, ?, ?, ?, ?)";
 
 // The store's own reason stays readable: a full disk is still said to be full.
 Error unwritten(const Error& cause) {
@@ -149,12 +152,18 @@ Status Audit::learn_last_time(SqlTransaction& tx) {
 }
 
 // The log's time never runs back; when the machine's does, the entry says by how much.
-Timestamp Audit::next_time(AuditEntry& entry) {
+Result<EntryPlace> Audit::next_place(SqlTransaction& tx) {
+  const auto last = last_sequence(tx);
+  if (!last.ok()) return unwritten(last.error());
+  if (const Status known = learn_last_time(tx); !known.ok()) return unwritten(known.error());
   const Timestamp now = clock_.now();
+  EntryPlace place;
+  place.sequence = *last + 1;
   const MutexLock lock(mutex_);
-  if (now < *last_at_) entry.clock_behind = *last_at_ - now;
+  if (now < *last_at_) place.clock_behind = *last_at_ - now;
   last_at_ = std::max(*last_at_, now);
-  return *last_at_;
+  place.at = *last_at_;
+  return place;
 }
 
 Result<AuditEntry> Audit::commit_texts(SqlTransaction& tx, const AuditEvent& event,
@@ -177,30 +186,29 @@ Result<AuditEntry> Audit::commit_texts(SqlTransaction& tx, const AuditEvent& eve
 
 Result<AuditEntry> Audit::append(SqlTransaction& tx, const RequestContext& context,
                                  const AuditEvent& event) {
-  const auto last = last_sequence(tx);
-  if (!last.ok()) return unwritten(last.error());
-  if (const Status known = learn_last_time(tx); !known.ok()) return unwritten(known.error());
+  const EntryPlace place = FALAJ_TRY(next_place(tx));
   AuditEntry entry;
-  entry.sequence = *last + 1;
+  entry.sequence = place.sequence;
+  entry.at = place.at;
+  entry.clock_behind = place.clock_behind;
   entry.actor = context.principal.id;
   entry.project = context.project.str();
   entry.action = event.action;
   entry.object = event.object;
   entry.request_id = context.request_id;
   entry.detail = event.detail;
-  entry.at = next_time(entry);
   if (!event.personal.empty()) {
     auto committed = commit_texts(tx, event, std::move(entry));
     if (!committed.ok()) return unwritten(committed.error());
     entry = std::move(committed).value();
   }
-  const std::string bytes = FALAJ_TRY(canonical_entry(entry));
-  const auto written = tx.execute(
-      "INSERT INTO audit (sequence, entry, action, object, project, actor)"
-      " VALUES (?, ?, ?, ?, ?, ?)",
-      {entry.sequence, bytes, entry.action, entry.object, entry.project, entry.actor});
-  if (!written.ok()) return unwritten(written.error());
+  std::string bytes = FALAJ_TRY(canonical_entry(entry));
   entry.hash = crypto::leaf_hash(bytes).hex();
+  SqlParams row{entry.sequence, std::move(bytes), entry.action,
+                entry.object,   entry.project,    entry.actor};
+  if (const auto written = tx.execute(kInsert, row); !written.ok()) {
+    return unwritten(written.error());
+  }
   return entry;
 }
 
@@ -213,9 +221,35 @@ Result<AuditEntry> Audit::record(const RequestContext& context, const AuditEvent
   return entry;
 }
 
-Status Audit::record_all(const RequestContext& context, const std::vector<AuditEvent>& events) {
+Status Audit::record_all(const std::vector<AuditRecord>& records) {
+  std::vector<EntryDraft> drafts;
+  drafts.reserve(records.size());
+  for (const auto& [context, event] : records) {
+    drafts.push_back(
+        FALAJ_TRY(draft_entry({context.principal.id, context.project.str(), event.action,
+                               event.object, context.request_id, event.detail})));
+  }
   return store_.write([&](SqlTransaction& tx) -> Status {
-    for (const AuditEvent& event : events) FALAJ_TRY(append(tx, context, event));
+    EntryPlace place = FALAJ_TRY(next_place(tx));
+    SqlParams row(6);
+    for (std::size_t i = 0; i < records.size(); ++i, ++place.sequence) {
+      const auto& [context, event] = records[i];
+      if (!event.personal.empty()) {  // Its commitments depend on its place.
+        const AuditEntry made = FALAJ_TRY(append(tx, context, event));
+        place.at = made.at;
+        place.clock_behind = made.clock_behind;
+        continue;
+      }
+      row[0] = place.sequence;
+      row[1] = FALAJ_TRY(finish_entry(drafts[i], place));
+      row[2] = event.action;
+      row[3] = event.object;
+      row[4] = context.project.str();
+      row[5] = context.principal.id;
+      if (const auto written = tx.execute(kInsert, row); !written.ok()) {
+        return unwritten(written.error());
+      }
+    }
     return {};
   });
 }

@@ -40,6 +40,11 @@ struct AuditEvent {
   std::vector<PersonalText> personal = {};
 };
 
+struct AuditRecord {
+  RequestContext context;
+  AuditEvent event;
+};
+
 struct AuditQuery {
   std::int64_t after = 0;    // Continue behind this sequence in the chosen order; 0 starts.
   std::int64_t limit = 100;  // 1 to 10 000, otherwise FJ-1006.
@@ -88,8 +93,9 @@ class Audit {
                             const AuditEvent& event);
   // A transaction of its own, for events without another change.
   Result<AuditEntry> record(const RequestContext& context, const AuditEvent& event);
-  // All or none of them, with one commit: for those who gather events (denials, journals).
-  Status record_all(const RequestContext& context, const std::vector<AuditEvent>& events);
+  // All or none of them, with one commit and one time: for those who gather events
+  // (denials). Printed on the caller's thread, so that the log's one writer only writes.
+  Status record_all(const std::vector<AuditRecord>& records);
 
   Result<std::vector<AuditEntry>> list(const AuditQuery& query) const;
   Result<AuditEntry> get(std::int64_t sequence) const;
@@ -122,7 +128,7 @@ class Audit {
  private:
   Result<AuditEntry> commit_texts(storage::SqlTransaction& tx, const AuditEvent& event,
                                   AuditEntry entry);
-  Timestamp next_time(AuditEntry& entry);
+  Result<EntryPlace> next_place(storage::SqlTransaction& tx);
   Status learn_last_time(storage::SqlTransaction& tx);
 
   storage::SqlStore& store_;

@@ -244,11 +244,43 @@ TEST_F(AuditLog, a_change_fails_when_its_entry_cannot_be_written) {
 }
 
 TEST_F(AuditLog, records_many_with_one_commit_or_none) {
-  const std::vector<AuditEvent> good{{"a.b", "1", Value()}, {"a.b", "2", Value()}};
-  ASSERT_TRUE(audit_.record_all(context_, good).ok());
+  ASSERT_TRUE(
+      audit_.record_all({{context_, {"a.b", "1", Value()}}, {context_, {"a.b", "2", Value()}}})
+          .ok());
   EXPECT_EQ(audit_.head()->sequence, kEntries + 2);
-  EXPECT_FALSE(audit_.record_all(context_, {{"a.b", "3", Value()}, {"a.b", "\xff", Value()}}).ok());
+  EXPECT_FALSE(
+      audit_.record_all({{context_, {"a.b", "3", Value()}}, {context_, {"a.b", "\xff", Value()}}})
+          .ok());
   EXPECT_EQ(audit_.head()->sequence, kEntries + 2);
+}
+
+TEST_F(AuditLog, many_with_one_commit_are_the_entries_that_one_by_one_would_make) {
+  RequestContext other = context_;
+  other.principal.id = "service:loop";
+  other.project = ProjectName("fraud");
+  Value detail;
+  detail["text"] = "a \"quoted\" line\n";
+  detail["list"].push(1);
+  const std::vector<AuditRecord> records{
+      {context_, {"a.b", "one", detail}},
+      {other, {"c.d", "two", Value(), {{"reason", "because"}}}},
+      {other, {"e.f", "three", detail}},
+  };
+  ASSERT_TRUE(audit_.record_all(records).ok());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const auto& [context, event] = records[i];
+    const AuditEntry entry = audit_.get(kEntries + 1 + static_cast<std::int64_t>(i)).value();
+    EXPECT_EQ(entry.actor, context.principal.id);
+    EXPECT_EQ(entry.project, context.project.str());
+    EXPECT_EQ(entry.action, event.action);
+    EXPECT_EQ(entry.object, event.object);
+    EXPECT_EQ(entry.at, clock_.now());
+    if (event.personal.empty()) {
+      EXPECT_EQ(to_json(entry.detail), to_json(event.detail));
+    }
+  }
+  EXPECT_TRUE(audit_.get(kEntries + 2)->detail.text("reason").starts_with("sha256:"));
+  EXPECT_TRUE(audit_.verify().ok());
 }
 
 TEST_F(AuditLog, a_change_that_is_rolled_back_leaves_no_entry) {

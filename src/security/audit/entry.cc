@@ -14,14 +14,13 @@ Error unreadable(const std::string& what) {
   return {ErrorId::kAuditBroken, "an audit entry " + what};
 }
 
-Status check_texts(const AuditEntry& entry) {
-  for (const std::string* text :
-       {&entry.actor, &entry.project, &entry.action, &entry.object, &entry.request_id}) {
-    if (is_valid_utf8(*text)) continue;
+Status check_texts(const EntryContent& content) {
+  for (const std::string_view text :
+       {content.actor, content.project, content.action, content.object, content.request_id}) {
+    if (is_valid_utf8(text)) continue;
     // Printing repairs invalid UTF-8, so two different texts could hash alike; none may have it.
-    return Error(ErrorId::kInvalidUtf8, "audit entry " + std::to_string(entry.sequence) +
-                                            ": actor, project, action, object and request id must "
-                                            "be UTF-8");
+    return Error(ErrorId::kInvalidUtf8,
+                 "an audit entry's actor, project, action, object and request id must be UTF-8");
   }
   return {};
 }
@@ -54,23 +53,41 @@ void add_number(std::string& out, std::string_view key, std::int64_t number) {
 }
 
 // By hand and in the order of the sorted keys: this is the hot part of an append.
-std::string print(const AuditEntry& entry) {
+EntryDraft print_draft(const EntryContent& content) {
+  EntryDraft draft;
+  std::string& before = draft.before_time;
+  add_text(before, "action", content.action);
+  before[0] = '{';
+  add_text(before, "actor", content.actor);
+  std::string& after = draft.after_time;
+  after.reserve(256);
+  after += ",\"detail\":";
+  after += to_json(content.detail);
+  add_text(after, "object", content.object);
+  add_text(after, "project", content.project);
+  add_text(after, "request_id", content.request_id);
+  return draft;
+}
+
+std::string print(const EntryDraft& draft, const EntryPlace& place) {
   std::string out;
-  out.reserve(320);
-  add_text(out, "action", entry.action);
-  out[0] = '{';
-  add_text(out, "actor", entry.actor);
-  add_text(out, "at", to_rfc3339(entry.at));
-  if (entry.clock_behind.nanos > 0) add_number(out, "clock_behind", entry.clock_behind.nanos);
-  out += ",\"detail\":";
-  out += to_json(entry.detail);
-  add_text(out, "object", entry.object);
-  add_text(out, "project", entry.project);
-  add_text(out, "request_id", entry.request_id);
-  add_number(out, "sequence", entry.sequence);
+  out.reserve(draft.before_time.size() + draft.after_time.size() + 128);
+  out += draft.before_time;
+  add_text(out, "at", to_rfc3339(place.at));
+  if (place.clock_behind.nanos > 0) add_number(out, "clock_behind", place.clock_behind.nanos);
+  out += draft.after_time;
+  add_number(out, "sequence", place.sequence);
   add_number(out, "v", kVersion);
   out += '}';
   return out;
+}
+
+EntryContent content_of(const AuditEntry& entry) {
+  return {entry.actor, entry.project, entry.action, entry.object, entry.request_id, entry.detail};
+}
+
+EntryPlace place_of(const AuditEntry& entry) {
+  return {entry.sequence, entry.at, entry.clock_behind};
 }
 
 }  // namespace
@@ -90,16 +107,25 @@ Value to_value(const AuditEntry& entry) {
   return value;
 }
 
-Result<std::string> canonical_entry(const AuditEntry& entry) {
-  FALAJ_TRY(check_texts(entry));
-  FALAJ_TRY(check_depth(entry.detail, kDetailDepthMax));
-  std::string bytes = print(entry);
+Result<EntryDraft> draft_entry(const EntryContent& content) {
+  FALAJ_TRY(check_texts(content));
+  FALAJ_TRY(check_depth(content.detail, kDetailDepthMax));
+  return print_draft(content);
+}
+
+Result<std::string> finish_entry(const EntryDraft& draft, const EntryPlace& place) {
+  std::string bytes = print(draft, place);
   if (bytes.size() > kEntryBytesMax) {
-    return Error(ErrorId::kOutOfRange, "the audit entry for " + entry.action + " has " +
+    return Error(ErrorId::kOutOfRange, "audit entry " + std::to_string(place.sequence) + " has " +
                                            std::to_string(bytes.size()) + " bytes; at most " +
                                            std::to_string(kEntryBytesMax) + " are kept");
   }
   return bytes;
+}
+
+Result<std::string> canonical_entry(const AuditEntry& entry) {
+  const EntryDraft draft = FALAJ_TRY(draft_entry(content_of(entry)));
+  return finish_entry(draft, place_of(entry));
 }
 
 Result<AuditEntry> parse_entry(std::string_view bytes) {
@@ -119,7 +145,8 @@ Result<AuditEntry> parse_entry(std::string_view bytes) {
   entry.request_id = value.text("request_id");
   entry.detail = value["detail"];
   // Whatever was missing, foreign, of another type or written otherwise prints differently.
-  if (print(entry) != bytes) return unreadable("is not in its canonical form");
+  if (print(print_draft(content_of(entry)), place_of(entry)) != bytes)
+    return unreadable("is not in its canonical form");
   entry.hash = crypto::leaf_hash(bytes).hex();
   return entry;
 }

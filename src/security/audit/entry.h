@@ -34,7 +34,33 @@ Value to_value(const AuditEntry& entry);
 // Past this an entry is refused: one line of an export stays readable by anything.
 inline constexpr std::size_t kEntryBytesMax = 1 << 20;
 
-// FJ-1009 when a text is not UTF-8, kOutOfRange when it is too long or nested too deep.
+// What the one who acts says; the log adds place and time. Views: valid as long as what they name.
+struct EntryContent {
+  std::string_view actor;
+  std::string_view project;
+  std::string_view action;
+  std::string_view object;
+  std::string_view request_id;
+  const Value& detail;
+};
+
+// The canonical bytes but for place and time, so that whoever waits for the log's one writer has
+// done all the printing before.
+struct EntryDraft {
+  std::string before_time;
+  std::string after_time;
+};
+// FJ-1009 when a text is not UTF-8, kOutOfRange when the detail is nested too deep.
+Result<EntryDraft> draft_entry(const EntryContent& content);
+
+struct EntryPlace {
+  std::int64_t sequence = 0;
+  Timestamp at{};
+  Duration clock_behind{};
+};
+// The canonical bytes. kOutOfRange past kEntryBytesMax.
+Result<std::string> finish_entry(const EntryDraft& draft, const EntryPlace& place);
+// Both at once.
 Result<std::string> canonical_entry(const AuditEntry& entry);
 // The entry with its hash. FJ-7001 for bytes that canonical_entry() could not have written.
 Result<AuditEntry> parse_entry(std::string_view bytes);
