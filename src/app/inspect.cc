@@ -1,17 +1,12 @@
 #include "app/inspect.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "app/libraries.h"
 #include "app/report.h"
 #include "base/byte_stream.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "exec/child.h"
+#include "exec/memory_file.h"
 #include "security/signing/model_format.h"
 #include "serving/datatypes.h"
 #include "serving/model_import.h"
@@ -23,21 +18,6 @@ namespace {
 constexpr int kModelDescriptor = 4;
 constexpr std::int64_t kMemoryMax = std::int64_t{2} << 30;
 constexpr std::int64_t kProcessesMax = 16;
-
-Result<std::shared_ptr<const Descriptor>> memory_copy(std::string_view bytes) {
-  Descriptor file(::memfd_create("model", MFD_CLOEXEC));
-  while (file.valid() && !bytes.empty()) {
-    const ssize_t wrote = ::write(file.get(), bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) file.reset();
-    if (wrote > 0) bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  if (!file.valid()) {
-    return Error{Code::kResourceExhausted,
-                 std::string("cannot make a memory file for the model: ") + std::strerror(errno)};
-  }
-  return std::make_shared<const Descriptor>(std::move(file));
-}
 
 exec::ChildSpec inspection(std::shared_ptr<const Descriptor> model) {
   exec::ChildSpec spec;
@@ -95,7 +75,8 @@ Error refused(const std::string& why) {
 }  // namespace
 
 Result<registry::Signature> inspect_model(std::string_view onnx) {
-  exec::ChildSpec spec = inspection(FALAJ_TRY(memory_copy(onnx)));
+  Descriptor model = FALAJ_TRY(exec::make_sealed_memory_file("model", onnx));
+  exec::ChildSpec spec = inspection(std::make_shared<const Descriptor>(std::move(model)));
   Value said;
   spec.on_line = [&](std::string_view line) {
     if (Result<Value> value = parse_json(line); value.ok()) said = *std::move(value);

@@ -1,6 +1,5 @@
 #include "crypto/signature.h"
 
-#include <openssl/bio.h>
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/ecdsa.h>
@@ -15,24 +14,17 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "crypto/internal/openssl_handles.h"
 
 namespace falaj::crypto {
 namespace {
 
-template <auto Free>
-struct Freer {
-  template <class T>
-  void operator()(T* p) const {
-    Free(p);
-  }
-};
-using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
-using Bignum = std::unique_ptr<BIGNUM, Freer<BN_free>>;
-using DigestContext = std::unique_ptr<EVP_MD_CTX, Freer<EVP_MD_CTX_free>>;
-using KeyContext = std::unique_ptr<EVP_PKEY_CTX, Freer<EVP_PKEY_CTX_free>>;
-using EcdsaSignature = std::unique_ptr<ECDSA_SIG, Freer<ECDSA_SIG_free>>;
-using ParamBuilder = std::unique_ptr<OSSL_PARAM_BLD, Freer<OSSL_PARAM_BLD_free>>;
-using Params = std::unique_ptr<OSSL_PARAM, Freer<OSSL_PARAM_free>>;
+using Bignum = OpensslHandle<BIGNUM, BN_free>;
+using DigestContext = OpensslHandle<EVP_MD_CTX, EVP_MD_CTX_free>;
+using KeyContext = OpensslHandle<EVP_PKEY_CTX, EVP_PKEY_CTX_free>;
+using EcdsaSignature = OpensslHandle<ECDSA_SIG, ECDSA_SIG_free>;
+using ParamBuilder = OpensslHandle<OSSL_PARAM_BLD, OSSL_PARAM_BLD_free>;
+using Params = OpensslHandle<OSSL_PARAM, OSSL_PARAM_free>;
 
 constexpr int kRsaBitsMin = 2048;
 constexpr int kRsaBitsMax = 8192;  // A larger one only costs the verifier time.
@@ -148,9 +140,6 @@ Result<std::shared_ptr<void>> key_from_params(const char* algorithm, OSSL_PARAM*
   }
   return own(key);
 }
-
-// Never asks a terminal for a passphrase.
-int no_passphrase(char*, int, int, void*) { return -1; }
 
 constexpr std::size_t kPemMax = 32 * 1024;
 

@@ -1,6 +1,5 @@
 #include "crypto/x509.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -14,23 +13,15 @@
 #include <cctype>
 
 #include "base/hash.h"
+#include "crypto/internal/openssl_handles.h"
 
 namespace falaj::crypto {
 namespace {
 
-template <auto kFree>
-struct Free {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Request = std::unique_ptr<X509_REQ, Free<X509_REQ_free>>;
-using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
-using Names = std::unique_ptr<GENERAL_NAMES, Free<GENERAL_NAMES_free>>;
-using Extension = std::unique_ptr<X509_EXTENSION, Free<X509_EXTENSION_free>>;
+using Certificate = OpensslHandle<X509, X509_free>;
+using Request = OpensslHandle<X509_REQ, X509_REQ_free>;
+using Names = OpensslHandle<GENERAL_NAMES, GENERAL_NAMES_free>;
+using Extension = OpensslHandle<X509_EXTENSION, X509_EXTENSION_free>;
 
 constexpr Duration kAuthorityLife = Duration::days(3650);
 constexpr Duration kServerLifeMax = Duration::days(90);
@@ -50,9 +41,6 @@ Bio read_only(std::string_view text) {
   if (text.size() > kPemBytesMax) return nullptr;
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
-
-// No prompt: an encrypted key is refused instead of waiting at a terminal.
-int no_passphrase(char*, int, int, void*) { return -1; }
 
 std::string text_of(BIO* bio) {
   char* data = nullptr;

@@ -1,15 +1,12 @@
 #include "training/engine_process.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/decode.h"
 #include "base/json.h"
+#include "exec/memory_file.h"
 
 namespace falaj::training {
 namespace {
@@ -20,28 +17,6 @@ constexpr std::int64_t kModelMax = std::int64_t{1} << 30;
 Error unusable(const std::string& what) {
   return Error(ErrorId::kJobFailed,
                "the training process ended well but left no usable result: " + what);
-}
-
-Error no_memory_file(int number) {
-  return Error(
-      Code::kResourceExhausted,
-      std::string("cannot make a memory file for the training process: ") + std::strerror(number));
-}
-
-Result<Descriptor> memory_file(const char* name) {
-  Descriptor file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file.valid()) return no_memory_file(errno);
-  return file;
-}
-
-Status write_all(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(file, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return no_memory_file(errno);
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return {};
 }
 
 std::shared_ptr<const Descriptor> shared(Descriptor file) {
@@ -70,27 +45,24 @@ Status train(const OpenGranted& open, const OnnxRunner& onnx, const Report& repo
   const EngineConfig config = FALAJ_TRY(take_order(ticket));
   const auto data = FALAJ_TRY(open(Descriptor(kDataDescriptor), ticket));
   const EngineOutput output = FALAJ_TRY(run_engine(config, *data, onnx, report));
-  FALAJ_TRY(write_all(kTextDescriptor, output.model_text));
-  FALAJ_TRY(write_all(kOnnxDescriptor, output.model_onnx));
-  return write_all(kResultDescriptor, to_json(output.result));
+  FALAJ_TRY(exec::write_memory_file(kTextDescriptor, output.model_text));
+  FALAJ_TRY(exec::write_memory_file(kOnnxDescriptor, output.model_onnx));
+  return exec::write_memory_file(kResultDescriptor, to_json(output.result));
 }
 
 }  // namespace
 
 Result<EngineFiles> EngineFiles::create(const EngineConfig& config, storage::BlobGrant grant) {
   EngineFiles files;
-  Descriptor order = FALAJ_TRY(memory_file("training-order"));
   Value value;
   value["config"] = to_value(config);
   value["ticket"] = grant.ticket;
-  FALAJ_TRY(write_all(order.get(), to_json(value)));
-  constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
-  if (::fcntl(order.get(), F_ADD_SEALS, kSeals) != 0) return no_memory_file(errno);
+  Descriptor order = FALAJ_TRY(exec::make_sealed_memory_file("training-order", to_json(value)));
   files.order_ = shared(std::move(order));
   files.data_ = shared(std::move(grant.file));
-  files.text_ = shared(FALAJ_TRY(memory_file("model-text")));
-  files.onnx_ = shared(FALAJ_TRY(memory_file("model-onnx")));
-  files.result_ = shared(FALAJ_TRY(memory_file("training-result")));
+  files.text_ = shared(FALAJ_TRY(exec::make_memory_file("model-text")));
+  files.onnx_ = shared(FALAJ_TRY(exec::make_memory_file("model-onnx")));
+  files.result_ = shared(FALAJ_TRY(exec::make_memory_file("training-result")));
   return files;
 }
 
@@ -148,7 +120,7 @@ Status run_engine_process(const OpenGranted& open, const OnnxRunner& onnx, const
   Value error;
   error["code"] = to_string(status.error().id);
   error["message"] = status.error().message;
-  FALAJ_TRY(write_all(kResultDescriptor, to_json(error)));
+  FALAJ_TRY(exec::write_memory_file(kResultDescriptor, to_json(error)));
   return status;
 }
 
