@@ -29,6 +29,7 @@ class Peer {
   // Renews the certificate if it is time. An error leaves the present one in use.
   Status tick(Timestamp now);
   bool has_certificate() const;
+  const std::string& url() const { return url_; }
 
  private:
   Peer(std::string url, std::string folder, crypto::SecretBytes sealing_key);

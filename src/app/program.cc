@@ -136,9 +136,10 @@ void Program::start_ticking(const Options& options) {
 }
 
 void Program::start_renewing() {
-  if (tls_.server().identity.chain_pem.empty()) return;
+  if (tls_.server().identity.chain_pem.empty() && trail_.peer == nullptr) return;
   renewal_ = std::make_unique<exec::Ticker>("certificates", kRenewalInterval, [this] {
     warn_if_failed("certificates", tls_.tick(*http_.server));
+    if (trail_.peer) warn_if_failed("certificate for the witness", trail_.peer->tick(clock_.now()));
   });
 }
 

@@ -1,14 +1,12 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "app/http_witness.h"
 #include "app/libraries.h"
 #include "app/wiring.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "crypto/aead.h"
-#include "net/client.h"
 #include "security/audit/child_signer.h"
-#include "security/audit/wire.h"
 
 namespace falaj::app {
 namespace {
@@ -35,69 +33,22 @@ class KeyedOpenings final : public security::OpeningVault {
   const crypto::SecretBytes key_;
 };
 
-// Another Falaj that cosigns over HTTPS.
-class HttpWitness final : public security::Witness {
- public:
-  explicit HttpWitness(std::string url) : url_(std::move(url)) {}
-
-  Result<std::optional<std::string>> held(const std::string&) override {
-    return std::optional<std::string>();  // It keeps sizes and roots, not notes: see submit().
-  }
-
-  Result<std::uint64_t> seen(const std::string& origin) override {
-    const Value reply =
-        FALAJ_TRY(send(net::Method::kGet, "/api/v1/witness?origin=" + encode(origin), ""));
-    return static_cast<std::uint64_t>(reply.integer("size"));
-  }
-
-  Result<std::optional<std::string>> submit(const security::SignedHead& head,
-                                            const crypto::NoteKey& key, std::uint64_t,
-                                            const crypto::Proof& proof) override {
-    Value body;
-    body["checkpoint"] = head.note;
-    body["key"] = crypto::to_text(key);
-    body["proof"] = security::proof_value(proof);
-    const Value reply = FALAJ_TRY(send(net::Method::kPost, "/api/v1/witness", to_json(body)));
-    return std::optional<std::string>(reply.text("checkpoint"));
-  }
-
- private:
-  static std::string encode(const std::string& origin) {
-    std::string out;
-    for (const char c : origin) out += c == '/' ? std::string("%2F") : std::string(1, c);
-    return out;
-  }
-
-  Result<Value> send(net::Method method, const std::string& path, const std::string& body) {
-    net::ClientOptions options;
-    options.base_url = url_;
-    options.request_timeout = Duration::seconds(5);
-    options.reply_bytes_max = 1 << 20;
-    const auto client = FALAJ_TRY(net::Client::create(options));
-    const net::ClientReply reply = FALAJ_TRY(client->send(method, path, body));
-    if (reply.status != 200) {
-      return Error(ErrorId::kWitnessRefused, "the witness " + url_ + " answered " +
-                                                 std::to_string(reply.status) + ": " +
-                                                 reply.body.substr(0, 300));
-    }
-    return parse_json(reply.body);
-  }
-
-  const std::string url_;
-};
-
-Result<std::unique_ptr<security::Witness>> make_witness(const std::string& setting) {
-  std::unique_ptr<security::Witness> none;
-  if (setting.empty()) return none;
+Status make_witness(const Options& options, Storage& storage, AuditTrail& trail) {
+  const std::string& setting = options.audit.witness;
+  if (setting.empty()) return {};
   if (setting.starts_with(kFileScheme)) {
-    return security::make_file_witness(setting.substr(kFileScheme.size()));
+    trail.witness = security::make_file_witness(setting.substr(kFileScheme.size()));
+    return {};
   }
-  if (setting.starts_with("https://") || setting.starts_with("http://127.0.0.1:")) {
-    return std::unique_ptr<security::Witness>(std::make_unique<HttpWitness>(setting));
+  if (!setting.starts_with("https://") && !setting.starts_with("http://127.0.0.1:")) {
+    return Error(ErrorId::kInvalidArgument,
+                 "audit.witness '" + setting +
+                     "' must be a folder (file:///…) or another Falaj (https://…)");
   }
-  return Error(
-      ErrorId::kInvalidArgument,
-      "audit.witness '" + setting + "' must be a folder (file:///…) or another Falaj (https://…)");
+  crypto::SecretBytes key = FALAJ_TRY(storage.keys.tree->store_key("peer-certificate"));
+  trail.peer = FALAJ_TRY(Peer::open(setting, options.data_folder + "/tls", std::move(key)));
+  trail.witness = make_http_witness(*trail.peer);
+  return {};
 }
 
 std::string absolute(const std::string& folder) {
@@ -122,7 +73,7 @@ Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Cl
   trail.signer = FALAJ_TRY(security::start_child_signer(std::move(signer)));
   const security::SignerInfo info = FALAJ_TRY(trail.signer->info());
   storage.audit->set_log_key(info.log_key);
-  trail.witness = FALAJ_TRY(make_witness(options.audit.witness));
+  FALAJ_TRY(make_witness(options, storage, trail));
   trail.heads = std::make_unique<security::Heads>(*storage.sql, *storage.audit, *trail.signer,
                                                   clock, trail.witness.get());
   trail.journal = std::make_unique<security::AccessJournal>(*storage.audit, clock);

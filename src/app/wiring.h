@@ -13,6 +13,7 @@
 #include "api/gate.h"
 #include "api/native/live_feed.h"
 #include "api/native/services.h"
+#include "app/peer.h"
 #include "catalog/catalog.h"
 #include "exec/timers.h"
 #include "features/erasure.h"
@@ -142,6 +143,7 @@ struct Training;
 struct AuditTrail {
   std::unique_ptr<security::OpeningVault> openings;
   std::unique_ptr<security::Signer> signer;  // A process of its own.
+  std::unique_ptr<Peer> peer;                // The witness's server, if it is one.
   std::unique_ptr<security::Witness> witness;
   std::unique_ptr<security::Heads> heads;
   std::unique_ptr<security::EvidenceDesk> evidence;

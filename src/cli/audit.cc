@@ -64,10 +64,10 @@ Status show_audit_head(const Session& session, SignNow sign) {
   return {};
 }
 
-Status show_audit_key(const Session& session) {
+Status show_audit_key(const Session& session, WhoseKey whose) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(connection->get("/api/v1/audit/head"));
-  print(session.format, reply, reply.text("key") + "\n");
+  print(session.format, reply, reply.text(whose == WhoseKey::kLog ? "key" : "witness_key") + "\n");
   return {};
 }
 

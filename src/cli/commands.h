@@ -93,7 +93,8 @@ Status show_audit_entry(const Session& session, std::int64_t sequence);
 enum class SignNow : std::uint8_t { kNo, kYes };
 Status show_audit_head(const Session& session, SignNow sign);
 // The log's public key, as falaj-verify --key takes it.
-Status show_audit_key(const Session& session);
+enum class WhoseKey : std::uint8_t { kLog, kWitness };
+Status show_audit_key(const Session& session, WhoseKey whose);
 // A file for falaj-verify inclusion; with `from` >= 0 one for falaj-verify consistency.
 Status show_audit_proof(const Session& session, std::int64_t sequence, std::int64_t from);
 // Writes a bundle for falaj-verify into a new folder.

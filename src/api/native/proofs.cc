@@ -77,7 +77,7 @@ Result<Value> witness(const ProofServices& services, const net::Request& request
   const crypto::NoteKey key = FALAJ_TRY(crypto::parse_note_key(key_text));
   const crypto::Proof proof = FALAJ_TRY(security::proof_from(proof_list));
   security::Signer& signer = services.heads.signer();
-  const bool first = FALAJ_TRY(signer.witnessed(key.name)) == 0;
+  const bool first = FALAJ_TRY(signer.witnessed(key.name)).size == 0;
   Value value;
   value["checkpoint"] = FALAJ_TRY(signer.cosign(note, key, proof, services.clock.now()));
   if (first) {
@@ -150,12 +150,10 @@ std::vector<net::Route> proof_routes(const ProofServices& services) {
                   [services](const net::Request& request) { return witness(services, request); }));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/witness", {"audit.witness", Target::platform("Log")},
-      "Up to which size the log ?origin= was witnessed here.",
+      "The last head (size, root) of the log ?origin= that was cosigned here.",
       [services](const net::Request& request) -> Result<Value> {
-        Value value;
-        value["size"] = FALAJ_TRY(
-            services.heads.signer().witnessed(request.query_param("origin").value_or("")));
-        return value;
+        return security::head_value(FALAJ_TRY(
+            services.heads.signer().witnessed(request.query_param("origin").value_or(""))));
       }));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/evidence", {"audit.export", Target::platform("Evidence")},

@@ -151,11 +151,11 @@ class ChildSigner final : public Signer {
     return note(FALAJ_TRY(ask("cosign", std::move(request))));
   }
 
-  Result<std::uint64_t> witnessed(std::string_view origin) override {
+  Result<TreeHead> witnessed(std::string_view origin) override {
     Value request;
     request["origin"] = origin;
     const Value reply = FALAJ_TRY(ask("witnessed", std::move(request)));
-    return static_cast<std::uint64_t>(reply.integer("size"));
+    return head_from(reply["head"]);
   }
 
  private:
@@ -211,7 +211,7 @@ class Desk {
       const Proof proof = FALAJ_TRY(proof_from(request["proof"]));
       reply["note"] = FALAJ_TRY(signer_->cosign(request.text("note"), key, proof, at));
     } else if (op == "witnessed") {
-      reply["size"] = FALAJ_TRY(signer_->witnessed(request.text("origin")));
+      reply["head"] = head_value(FALAJ_TRY(signer_->witnessed(request.text("origin"))));
     } else {
       return Error(ErrorId::kInvalidArgument, "the signer knows no '" + op + "'");
     }

@@ -21,11 +21,13 @@ Result<std::optional<std::string>> read_if_there(const std::string& path) {
   return file.error();
 }
 
-std::uint64_t size_of(const std::string& note_text) {
+// The empty tree where there is no note.
+crypto::TreeHead head_of(const std::string& note_text) {
+  const crypto::TreeHead nothing{0, crypto::empty_root()};
   const auto note = crypto::parse_note(note_text);
-  if (!note.ok()) return 0;
+  if (!note.ok()) return nothing;
   const auto checkpoint = crypto::parse_body(note->body);
-  return checkpoint.ok() ? checkpoint->head.size : 0;
+  return checkpoint.ok() ? checkpoint->head : nothing;
 }
 
 class FileWitness final : public Witness {
@@ -36,9 +38,9 @@ class FileWitness final : public Witness {
     return read_if_there(path(origin, ".checkpoint"));
   }
 
-  Result<std::uint64_t> seen(const std::string& origin) override {
+  Result<crypto::TreeHead> seen(const std::string& origin) override {
     const auto cosigned = FALAJ_TRY(read_if_there(path(origin, ".cosigned")));
-    return cosigned ? size_of(*cosigned) : 0;
+    return head_of(cosigned.value_or(""));
   }
 
   Result<std::optional<std::string>> submit(const SignedHead& head, const crypto::NoteKey& key,
@@ -101,8 +103,8 @@ Result<int> cosign_drops(const std::string& folder, Signer& signer, Timestamp no
     const storage::SmallFile request = FALAJ_TRY(read_small_file(base + ".proof"));
     const Value value = FALAJ_TRY(parse_json(request.content));
     const crypto::NoteKey key = FALAJ_TRY(crypto::parse_note_key(value.text("key")));
-    const std::uint64_t seen = FALAJ_TRY(signer.witnessed(key.name));
-    if (seen == size_of(note.content)) continue;  // Cosigned before.
+    const crypto::TreeHead seen = FALAJ_TRY(signer.witnessed(key.name));
+    if (seen == head_of(note.content)) continue;  // Cosigned before.
     const crypto::Proof proof = FALAJ_TRY(proof_from(value["proof"]));
     const std::string cosigned = FALAJ_TRY(signer.cosign(note.content, key, proof, now));
     FALAJ_TRY(write_small_file(base + ".cosigned", cosigned));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "security/audit/wire.h"
 
 namespace falaj::security {
@@ -71,20 +72,12 @@ Status Heads::check_start(std::string* warning) {
     *warning = "the witness cannot be asked: " + held.error().message;
     return {};
   }
-  // A witness that keeps no notes still knows how long the log was.
   const auto seen = witness_->seen(info.origin);
-  if (seen.ok()) {
-    const TreeHead now = FALAJ_TRY(audit_.tree_head());
-    if (now.size < *seen) {
-      return Error(ErrorId::kRolledBack,
-                   "the audit log has " + std::to_string(now.size) +
-                       " entries, but the witness has seen " + std::to_string(*seen) +
-                       ": this data folder is an old copy, or its end was cut off. Restore the "
-                       "newest one");
-    }
-  } else {
+  if (!seen.ok()) {
     *warning = "the witness cannot be asked: " + seen.error().message;
+    return {};
   }
+  FALAJ_TRY(check_continues(*seen, "the witness"));
   if (!held->has_value()) return {};
   const crypto::Note note = FALAJ_TRY(crypto::parse_note(**held));
   FALAJ_TRY(crypto::verify_note(note, info.log_key));
@@ -133,8 +126,14 @@ Result<std::vector<SignedHead>> Heads::list(std::uint64_t after, std::int64_t li
 Result<SignedHead> Heads::tick() {
   const MutexLock lock(ticking_);
   const TreeHead head = FALAJ_TRY(audit_.advance());
-  if (const auto newest = latest(); newest.ok() && newest->head == head) return newest;
+  const auto newest = latest();
+  const bool grew = !newest.ok() || !(newest->head == head);
+  if (!grew && witness_trouble().empty()) return newest;
   const SignerInfo info = FALAJ_TRY(signer_.info());
+  if (!grew) {
+    tell_witness(*newest, info);
+    return latest();
+  }
   crypto::Proof proof;
   if (info.last.size > 0 && info.last.size <= head.size) {
     proof = FALAJ_TRY(audit_.consistency(info.last.size, head.size));
@@ -142,16 +141,22 @@ Result<SignedHead> Heads::tick() {
   SignedHead made{head, FALAJ_TRY(signer_.sign_head(head, proof, clock_.now()))};
   FALAJ_TRY(keep(head, made.note));
   if (witness_ == nullptr) return made;
-  const Status handed = hand_over(made, info);
-  {
-    const MutexLock state(mutex_);
-    witness_trouble_ = handed.ok() ? "" : handed.error().message;
-  }
+  tell_witness(made, info);
   return latest();
 }
 
+void Heads::tell_witness(const SignedHead& head, const SignerInfo& info) {
+  const Status handed = hand_over(head, info);
+  const std::string trouble = handed.ok() ? "" : handed.error().message;
+  const MutexLock lock(mutex_);
+  if (trouble.empty() != witness_trouble_.empty()) {
+    log::warn("audit witness", {{"state", trouble.empty() ? "cosigns again" : trouble}});
+  }
+  witness_trouble_ = trouble;
+}
+
 Status Heads::hand_over(const SignedHead& head, const SignerInfo& info) {
-  const std::uint64_t since = FALAJ_TRY(witness_->seen(info.origin));
+  const std::uint64_t since = FALAJ_TRY(witness_->seen(info.origin)).size;
   const crypto::Proof proof = FALAJ_TRY(audit_.consistency(since, head.head.size));
   const auto cosigned = FALAJ_TRY(witness_->submit(head, info.log_key, since, proof));
   if (!cosigned) return {};

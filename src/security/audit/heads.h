@@ -30,8 +30,8 @@ class Witness {
   virtual Result<std::optional<std::string>> submit(const SignedHead& head,
                                                     const crypto::NoteKey& key, std::uint64_t since,
                                                     const crypto::Proof& proof) = 0;
-  // Up to which size the witness has seen the log: where the next proof begins.
-  virtual Result<std::uint64_t> seen(const std::string& origin) = 0;
+  // The last head that the witness cosigned: where the next proof begins. The empty tree if none.
+  virtual Result<crypto::TreeHead> seen(const std::string& origin) = 0;
 };
 
 // A folder on another machine or medium. Falaj drops NAME.checkpoint (signed head) and NAME.proof
@@ -55,7 +55,8 @@ class Heads {
   Status check_start(std::string* warning);
 
   // Takes committed entries into the tree and, if it grew, has the head signed, keeps it and hands
-  // it to the witness. Returns the newest signed head. An unreachable witness does not fail it.
+  // it to the witness. Returns the newest signed head. An unreachable witness does not fail it: it
+  // is logged once, and the next tick tries again.
   Result<SignedHead> tick();
   // The newest that is kept; kNotFound before the first.
   Result<SignedHead> latest() const;
@@ -71,6 +72,7 @@ class Heads {
   Status check_continues(const crypto::TreeHead& known, const std::string& who) const;
   Status keep(const crypto::TreeHead& head, const std::string& note);
   Status hand_over(const SignedHead& head, const SignerInfo& info);
+  void tell_witness(const SignedHead& head, const SignerInfo& info);
   Status merge_cosigned(const std::string& note, const SignerInfo& info);
 
   storage::SqlStore& store_;

@@ -169,10 +169,11 @@ class LocalSigner final : public Signer {
     return crypto::to_text(*note);
   }
 
-  Result<std::uint64_t> witnessed(std::string_view origin) override {
+  Result<TreeHead> witnessed(std::string_view origin) override {
     const MutexLock lock(mutex_);
     const auto seen = state_.witnessed.find(origin);
-    return seen == state_.witnessed.end() ? 0 : seen->second.head.size;
+    if (seen == state_.witnessed.end()) return TreeHead{0, crypto::empty_root()};
+    return seen->second.head;
   }
 
  private:

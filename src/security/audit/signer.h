@@ -42,8 +42,8 @@ class Signer {
   // FJ-7054 naming why: unknown key, smaller, inconsistent.
   virtual Result<std::string> cosign(std::string_view note, const crypto::NoteKey& key,
                                      const crypto::Proof& proof, Timestamp at) = 0;
-  // The last size of `origin` that was cosigned; 0 if none.
-  virtual Result<std::uint64_t> witnessed(std::string_view origin) = 0;
+  // The last head of `origin` that was cosigned; the empty tree if none.
+  virtual Result<crypto::TreeHead> witnessed(std::string_view origin) = 0;
 };
 
 struct LocalSignerOptions {
