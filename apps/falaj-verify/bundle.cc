@@ -4,6 +4,7 @@
 #include <set>
 
 #include "json.h"
+#include "model_card.h"
 
 namespace falaj_verify {
 namespace {
@@ -14,6 +15,8 @@ constexpr std::string_view kEntries = "audit/entries.jsonl";
 constexpr std::string_view kHeads = "audit/heads.jsonl";
 constexpr std::string_view kProofs = "audit/proofs.jsonl";
 constexpr std::string_view kDrill = "restore/drill.json";
+constexpr std::string_view kCards = "models/cards.json";
+constexpr std::string_view kRegistration = "{\"action\":\"model.register\",";
 constexpr std::size_t kProofMax = 128;
 
 std::string number(std::uint64_t n) { return std::to_string(n); }
@@ -50,6 +53,7 @@ class Examination {
     check_held();
     check_proofs();
     check_drill();
+    check_models();
     return std::move(report_);
   }
 
@@ -177,6 +181,7 @@ class Examination {
       const std::string_view line = rest.substr(0, end);
       rest.remove_prefix(end + 1);
       if (!check_entry(line, last_time)) return;
+      if (line.starts_with(kRegistration)) remember_model(line);
       leaves_.push_back(leaf_hash(line));
       tree_.append(leaves_.back());
       if (tree_.size() == held) held_root_ = tree_.root();
@@ -312,6 +317,35 @@ class Examination {
     holds("The restore drill brought back the first " + number(*size) + " entries unchanged.");
   }
 
+  void remember_model(std::string_view line) {
+    const auto entry = parse_json(line);
+    if (!entry) return;
+    registered_.insert(std::string(entry->text_at("object")) + " " +
+                       std::string((*entry)["detail"].text_at("bundle_sha256")));
+  }
+
+  // Every card bears the server's signature, and that signature is the one the log registered.
+  void check_models() {
+    const auto text = file(kCards);
+    if (!text || !checks_.model_cards || !entries_hold_) return;
+    const auto cards = parse_json(*text);
+    if (!cards || (*cards)["models"].kind != Json::Kind::kList) {
+      return fails("The model cards are malformed.");
+    }
+    for (const Json& card : (*cards)["models"].items) {
+      const std::string name = std::string(card.text_at("project")) + "/" +
+                               std::string(card.text_at("model")) + "/" + card["version"].text;
+      const std::string why = check_model_card(card, cards->text_at("signer"));
+      if (!why.empty()) return fails("The card of model " + name + " does not hold: " + why + ".");
+      if (!registered_.contains("ModelVersion/" + name + " " +
+                                std::string(card.text_at("bundle_sha256")))) {
+        return fails("The log does not register model " + name + " with this signature.");
+      }
+    }
+    holds("All " + number((*cards)["models"].items.size()) +
+          " model cards are signed, and registered in the log.");
+  }
+
   const Files& files_;
   const Trust& trust_;
   const Checks& checks_;
@@ -319,6 +353,7 @@ class Examination {
   Json manifest_;
   std::vector<Head> heads_;
   std::vector<Hash> leaves_;
+  std::set<std::string, std::less<>> registered_;  // Object and hash of its signature.
   Tree tree_;
   Hash held_root_{};
   std::size_t heads_reached_ = 0;

@@ -38,6 +38,7 @@ struct Checks {
   bool cosignatures = true;
   bool held_checkpoint = true;
   bool proofs = true;
+  bool model_cards = true;
 };
 
 struct Finding {

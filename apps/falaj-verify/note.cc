@@ -13,28 +13,6 @@ constexpr std::size_t kNoteMax = 64 * 1024;
 constexpr char kLogKey = 1;
 constexpr char kWitnessKey = 4;
 
-// Strict: one text for each byte string.
-std::optional<std::string> from_base64(std::string_view text) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  if (text.size() % 4 != 0) return {};
-  for (int i = 0; i < 2 && !text.empty() && text.back() == '='; ++i) text.remove_suffix(1);
-  std::string out;
-  std::uint32_t bits = 0;
-  unsigned held = 0;
-  for (const char c : text) {
-    const std::size_t at = kAlphabet.find(c);
-    if (at == std::string_view::npos) return {};
-    bits = bits << 6 | static_cast<std::uint32_t>(at);
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    out += static_cast<char>(bits >> held & 0xff);
-  }
-  if (held == 6 || (bits & ((1u << held) - 1)) != 0) return {};
-  return out;
-}
-
 bool is_name(std::string_view name) {
   if (name.empty() || name.size() > 200) return false;
   for (const char c : name) {
@@ -71,6 +49,27 @@ bool ed25519_ok(std::string_view raw, std::string_view message, std::string_view
 }
 
 }  // namespace
+
+std::optional<std::string> from_base64(std::string_view text) {
+  constexpr std::string_view kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (text.size() % 4 != 0) return {};
+  for (int i = 0; i < 2 && !text.empty() && text.back() == '='; ++i) text.remove_suffix(1);
+  std::string out;
+  std::uint32_t bits = 0;
+  unsigned held = 0;
+  for (const char c : text) {
+    const std::size_t at = kAlphabet.find(c);
+    if (at == std::string_view::npos) return {};
+    bits = bits << 6 | static_cast<std::uint32_t>(at);
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    out += static_cast<char>(bits >> held & 0xff);
+  }
+  if (held == 6 || (bits & ((1u << held) - 1)) != 0) return {};
+  return out;
+}
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;

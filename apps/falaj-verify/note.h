@@ -46,6 +46,9 @@ struct Verdict {
 };
 Verdict check_signature(const Note& note, const Key& key);
 
+// Strict: one text for each byte string.
+std::optional<std::string> from_base64(std::string_view text);
+
 std::vector<std::string_view> lines_of(std::string_view text);
 
 }  // namespace falaj_verify

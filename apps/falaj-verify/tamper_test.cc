@@ -6,11 +6,13 @@
 // properly is a log like any other, and no verifier can tell (docs/guides/audit.md says so).
 //
 // FALAJ_TAMPERINGS sets how many (600), FALAJ_TAMPER_SEED the seed (20261116), FALAJ_VERIFY_ENTRIES
-// how long a log the speed is taken from (20 000).
+// how long a log the speed is taken from (20 000). FALAJ_SEEDS_INTO names a folder for one
+// tampering of each kind as an input of bundle_fuzz.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 
 #include "bundle.h"
@@ -526,6 +528,32 @@ TEST(Tampering, of_twelve_kinds_is_always_found) {
   for (const auto& [kind, number] : missed) ADD_FAILURE() << name_of(kind) << ": " << number;
   std::printf("%zu tamperings of %d kinds, seed %llu: %zu kinds missed\n", count,
               static_cast<int>(kKinds), static_cast<unsigned long long>(seed), missed.size());
+}
+
+// What bundle_fuzz takes: the reader's own files, then the bundle's.
+std::string fuzz_input(const Files& files, const Trust& trust, const World& world) {
+  const fc::NoteKey log{kOrigin, fc::NoteKeyUse::kSign, world.log.public_key().raw()};
+  const fc::NoteKey witness{kWitness, fc::NoteKeyUse::kCosign, world.witness.public_key().raw()};
+  std::string text = "==> key <==\n" + fc::to_text(log) + "\n==> witness <==\n" +
+                     fc::to_text(witness) + "\n==> checkpoint <==\n" + *trust.checkpoint;
+  for (const auto& [path, content] : files) text += "\n==> " + path + " <==\n" + content;
+  return text;
+}
+
+TEST(Tampering, of_each_kind_becomes_a_seed_where_one_is_asked_for) {
+  const char* const folder = std::getenv("FALAJ_SEEDS_INTO");
+  if (folder == nullptr) GTEST_SKIP() << "FALAJ_SEEDS_INTO names no folder";
+  Tamperer tamperer(setting("FALAJ_TAMPER_SEED", 20'261'116));
+  const Trust trust = trust_of(tamperer.world());
+  const auto write = [&](const std::string& name, const Files& files) {
+    std::ofstream out(std::string(folder) + "/" + name, std::ios::binary);
+    out << fuzz_input(files, trust, tamperer.world());
+    ASSERT_TRUE(out.good());
+  };
+  write("honest", tamperer.honest());
+  for (int kind = 0; kind < kKinds; ++kind) {
+    write("tampered-" + std::to_string(kind), tamperer.tamper(kind));
+  }
 }
 
 TEST(Verifier, reads_a_long_log_and_says_how_quickly) {

@@ -108,6 +108,9 @@ class Models {
   // {"champion": 2}
   Result<Value> aliases(const ProjectName& project, const std::string& model) const;
 
+  // Whose signature every version bears.
+  const security::ModelTrust& trust() const { return trust_; }
+
  private:
   storage::SqlStore& sql_;
   storage::BlobStore& blobs_;

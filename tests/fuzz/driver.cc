@@ -26,7 +26,7 @@ using Bytes = std::string;
 struct Options {
   std::uint64_t runs = 2000;
   std::uint64_t seed = 1;
-  std::size_t max_len = 4096;
+  std::size_t max_len = 4096;  // Or the longest saved input.
   std::vector<Bytes> inputs;
 };
 
@@ -66,6 +66,11 @@ Options options_of(int argc, char** argv) {
     add_inputs(argv[i], options.inputs);
   }
   if (options.inputs.empty()) options.inputs.emplace_back();
+  if (options.max_len == Options{}.max_len) {
+    for (const Bytes& input : options.inputs) {
+      options.max_len = std::max(options.max_len, input.size());
+    }
+  }
   return options;
 }
 

@@ -150,6 +150,15 @@ std::vector<net::Route> model_routes(Services& services) {
                   {"models.read", net::Target::object("Model", "model")},
                   "The version's OpenSSF signature bundle, made by this server.",
                   [&](const net::Request& request) { return version_bundle(services, request); }));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/signing-key", {"public.read", net::Target::nothing()},
+                  "The public key (PEM) of this server's signatures on models, for other tools.",
+                  [&](const net::Request&) -> Result<Value> {
+                    Value value;
+                    value["pem"] = services.models.trust().public_key();
+                    value["fingerprint"] = services.models.trust().fingerprint();
+                    return value;
+                  }));
   return routes;
 }
 
