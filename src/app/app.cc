@@ -24,7 +24,7 @@ int run(int argc, char** argv) {
   hooks.back_up = [](const config::Settings& settings, const std::string& out,
                      const std::string& zone) -> Result<Value> {
     BackupOptions options;
-    options.server = FALAJ_TRY(options_of(cli::ServerMode::kDev, settings));
+    options.server = FALAJ_TRY(options_of(cli::ServerMode::kProduction, settings));
     options.out = out;
     options.zone = zone;
     return back_up(options, SystemClock());

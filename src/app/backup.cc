@@ -69,7 +69,8 @@ Status sync_folder(const std::string& path) {
 
 bool is_work_in_progress(const std::string& relative) {
   return relative == "falaj.lock" || relative == "uploads" || relative.starts_with("uploads/") ||
-         relative == "jobs" || relative.starts_with("jobs/");
+         relative == "jobs" || relative.starts_with("jobs/") || relative == "restore-drill" ||
+         relative.starts_with("restore-drill/");
 }
 
 }  // namespace
@@ -102,16 +103,6 @@ Result<Value> copy_folder(const std::string& from, const std::string& to) {
 }
 
 namespace {
-
-// Nothing is stored without a key of its owner, so the living keys say what there is.
-Result<std::vector<storage::Owner>> owners_in(security::keys::KeyTree& keys) {
-  std::vector<storage::Owner> owners;
-  for (const security::keys::RingInfo& ring : FALAJ_TRY(keys.inventory())) {
-    if (ring.level != "object" || ring.shredded.nanos != 0) continue;
-    owners.push_back({ProjectName(ring.project), ring.zone, ring.object});
-  }
-  return owners;
-}
 
 Result<Value> copy_all(const BackupOptions& options, Timestamp now) {
   const std::string partial = options.out + ".partial";
@@ -146,6 +137,15 @@ Result<Value> copy_all(const BackupOptions& options, Timestamp now) {
 }
 
 }  // namespace
+
+Result<std::vector<storage::Owner>> owners_in(security::keys::KeyTree& keys) {
+  std::vector<storage::Owner> owners;
+  for (const security::keys::RingInfo& ring : FALAJ_TRY(keys.inventory())) {
+    if (ring.level != "object" || ring.shredded.nanos != 0) continue;
+    owners.push_back({ProjectName(ring.project), ring.zone, ring.object});
+  }
+  return owners;
+}
 
 Status pass_backup(security::residency::Exits& exits, const std::vector<storage::Owner>& owners,
                    const std::string& zone) {

@@ -25,6 +25,8 @@ Result<Value> back_up(const BackupOptions& options, const Clock& clock);
 // The steps, for who copies by other means. The exit: one refusal refuses the whole.
 Status pass_backup(security::residency::Exits& exits, const std::vector<storage::Owner>& owners,
                    const std::string& zone);
+// Nothing is stored without a key of its owner, so the living keys say whose data there is.
+Result<std::vector<storage::Owner>> owners_in(security::keys::KeyTree& keys);
 // Every file of `from` but work in progress, durably, under `to`: {relative: {bytes, sha256}}.
 Result<Value> copy_folder(const std::string& from, const std::string& to);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "app/libraries.h"
+#include "app/serve.h"
 #include "app/stores.h"
 #include "app/wiring.h"
 #include "base/units.h"
@@ -40,9 +41,9 @@ DoctorCheck check_space(const std::string& folder) {
   return {"free space", free < kFreeBytesMin ? "warn" : "ok", format_bytes(free)};
 }
 
-DoctorCheck check_audit(const std::string& folder) {
-  if (!exists(folder + "/metadata.db")) return {"audit", "ok", "nothing recorded yet"};
-  const Result<Value> verified = verify_offline(folder);
+DoctorCheck check_audit(const config::Settings& settings) {
+  if (!exists(settings.text("data.dir") + "/metadata.db")) return {"audit", "ok", "nothing recorded yet"};
+  const Result<Value> verified = verify_offline(settings);
   if (verified.ok()) {
     return {"audit", "ok",
             std::to_string(verified.value()["head"].integer("sequence")) + " entries, log holds"};
@@ -76,7 +77,7 @@ std::vector<DoctorCheck> doctor_libraries() {
 
 std::vector<DoctorCheck> doctor(const config::Settings& settings) {
   const std::string& folder = settings.text("data.dir");
-  std::vector<DoctorCheck> checks{check_folder(folder), check_space(folder), check_audit(folder),
+  std::vector<DoctorCheck> checks{check_folder(folder), check_space(folder), check_audit(settings),
                                   check_sandbox()};
   for (DoctorCheck& check : doctor_libraries()) checks.push_back(std::move(check));
   return checks;
@@ -92,7 +93,29 @@ Result<Value> cosign_drops(const std::string& folder, const std::string& state) 
   return value;
 }
 
-Result<Value> verify_offline(const std::string& data_folder) {
+namespace {
+
+// Whose signature the heads must bear, and how long the log was when it last signed.
+Status expect_signer(const std::string& folder, security::keys::KeyTree& keys,
+                     security::Audit& audit, std::uint64_t size) {
+  if (!exists(folder + "/signer/key")) return {};
+  crypto::SecretBytes wrapper = FALAJ_TRY(keys.store_key("audit-signer"));
+  const auto signer =
+      FALAJ_TRY(security::open_local_signer({folder + "/signer", "", std::move(wrapper)}));
+  const security::SignerInfo info = FALAJ_TRY(signer->info());
+  audit.set_log_key(info.log_key);
+  if (info.last.size <= size) return {};
+  return Error{ErrorId::kRolledBack, "the audit log has " + std::to_string(size) +
+                                         " entries, but its signer has signed " +
+                                         std::to_string(info.last.size) +
+                                         ": this data folder is an old copy, or its end was cut "
+                                         "off. Restore the newest one"};
+}
+
+}  // namespace
+
+Result<Value> verify_offline(const config::Settings& settings) {
+  const std::string& data_folder = settings.text("data.dir");
   if (!exists(data_folder + "/metadata.db")) {
     return Error{Code::kNotFound, "'" + data_folder +
                                       "' is no Falaj data folder: it has no "
@@ -102,9 +125,12 @@ Result<Value> verify_offline(const std::string& data_folder) {
   const auto lock = FALAJ_TRY(storage::FolderLock::acquire(data_folder));
   Options options;
   options.data_folder = data_folder;
+  options.keys = key_options_of(settings);
   const Keys keys = FALAJ_TRY(wire_keys(options, clock));
   const auto sql = FALAJ_TRY(open_metadata(data_folder, *keys.tree));
-  const security::Audit audit(*sql, clock);
+  security::Audit audit(*sql, clock);
+  const crypto::TreeHead now = FALAJ_TRY(audit.tree_head());
+  FALAJ_TRY(expect_signer(data_folder, *keys.tree, audit, now.size));
   const security::AuditHead head = FALAJ_TRY(audit.verify());
   Value value;
   value["head"]["sequence"] = head.sequence;

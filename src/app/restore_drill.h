@@ -1,4 +1,5 @@
-// app/restore_drill.h — does a copy of this server's metadata come back whole? Tried, not assumed.
+// app/restore_drill.h — does a copy of this server's data folder come back whole? Tried, not
+// assumed.
 #pragma once
 
 #include <string>
@@ -7,11 +8,15 @@
 
 namespace falaj::app {
 
-// Copies the metadata store's files as they lie on disk, while nothing is written, into a folder of
-// its own, opens the copy there with the same keys, recomputes its audit log and counts its rows,
-// and compares with the live store at the moment of the copy. The copy is removed again. Returns a
-// JSON report; an error when the copy differs or does not open. Writers wait for the copy.
-Result<std::string> restore_drill(const std::string& data_folder, Storage& storage,
-                                  const Clock& clock);
+// Copies every store as it lies on disk into a folder of its own beside them, opens the copy there
+// as a start would, and looks at all of it: the vault and the key tree; the metadata, whose audit
+// log is recomputed and held against the live one and against the last head that the copied signer
+// signed; every online row; every blob, by its hash and through its key; the newest version of
+// every model, by its signature. Blobs and online rows are copied by links, the rest by bytes; of
+// the blobs as many are read as fit into one GiB, in the order of their hashes, and the report says
+// how many. The copy is removed again. Returns a JSON report; an error when something differs or
+// does not open. Writers of metadata wait while its two files are copied.
+Result<std::string> restore_drill(const Options& options, Storage& storage,
+                                  const crypto::NoteKey& log_key, const Clock& clock);
 
 }  // namespace falaj::app

@@ -77,18 +77,6 @@ class RunningProgram final : public cli::LocalServer {
   std::unique_ptr<Program> program_;
 };
 
-KeyOptions key_options_of(const config::Settings& settings) {
-  KeyOptions keys;
-  keys.vault = settings.text("keys.vault") == "pkcs11" ? KeyOptions::Vault::kPkcs11
-                                                       : KeyOptions::Vault::kFile;
-  keys.vault_file = settings.text("keys.vault_file");
-  keys.passphrase_file = settings.text("keys.passphrase_file");
-  keys.pkcs11_module = settings.text("keys.pkcs11_module");
-  keys.pkcs11_token = settings.text("keys.pkcs11_token");
-  keys.pkcs11_pin_file = settings.text("keys.pkcs11_pin_file");
-  return keys;
-}
-
 IdentitySettings identity_settings_of(const config::Settings& settings) {
   IdentitySettings identity;
   identity.session_idle = settings.duration("security.session_idle");
@@ -105,6 +93,18 @@ IdentitySettings identity_settings_of(const config::Settings& settings) {
 }
 
 }  // namespace
+
+KeyOptions key_options_of(const config::Settings& settings) {
+  KeyOptions keys;
+  keys.vault = settings.text("keys.vault") == "pkcs11" ? KeyOptions::Vault::kPkcs11
+                                                       : KeyOptions::Vault::kFile;
+  keys.vault_file = settings.text("keys.vault_file");
+  keys.passphrase_file = settings.text("keys.passphrase_file");
+  keys.pkcs11_module = settings.text("keys.pkcs11_module");
+  keys.pkcs11_token = settings.text("keys.pkcs11_token");
+  keys.pkcs11_pin_file = settings.text("keys.pkcs11_pin_file");
+  return keys;
+}
 
 Result<Options> options_of(cli::ServerMode mode, const config::Settings& settings) {
   Options options;

@@ -9,6 +9,9 @@
 
 namespace falaj::app {
 
+// How the data folder's keys are opened; the settings keys.*.
+KeyOptions key_options_of(const config::Settings& settings);
+
 // Options from settings. FJ-7003 when production would listen beyond loopback unsafely.
 Result<Options> options_of(cli::ServerMode mode, const config::Settings& settings);
 

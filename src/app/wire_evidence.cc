@@ -39,6 +39,7 @@ Result<std::vector<storage::Object>> projects_of(storage::SqlStore& sql) {
 // used.
 Result<std::string> model_cards(storage::SqlStore& sql, const registry::Models& models) {
   Value value;
+  value["signer"] = models.trust().public_key();
   value["models"] = Value::array();
   const auto projects = FALAJ_TRY(projects_of(sql));
   for (const storage::Object& project : projects) {
@@ -50,6 +51,7 @@ Result<std::string> model_cards(storage::SqlStore& sql, const registry::Models& 
         Value card = registry::to_value(version);
         card["project"] = project.name;
         card["purpose"] = project.spec["purpose"];
+        card["bundle"] = version.bundle;
         card["aliases"] = FALAJ_TRY(models.aliases(name, model));
         value["models"].push(std::move(card));
       }
@@ -103,9 +105,12 @@ void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, 
   parts.push_back({"models/cards.json", [sql = storage.sql.get(), models = training.models.get()] {
                      return model_cards(*sql, *models);
                    }});
-  parts.push_back({"restore/drill.json", [folder = options.data_folder, &storage, &clock] {
-                     return restore_drill(folder, storage, clock);
-                   }});
+  parts.push_back(
+      {"restore/drill.json",
+       [options, &storage, signer = trail.signer.get(), &clock]() -> Result<std::string> {
+         const security::SignerInfo info = FALAJ_TRY(signer->info());
+         return restore_drill(options, storage, info.log_key, clock);
+       }});
   parts.push_back(
       {"zones/ledger.json", [exits = storage.exits.get()] { return zone_ledger(*exits); }});
   trail.evidence = std::make_unique<security::EvidenceDesk>(*trail.heads, clock, std::move(parts));

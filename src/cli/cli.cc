@@ -157,6 +157,10 @@ void Tree::add_server_options(CLI::App& command) {
   command.add_option("--port", words_.port, "HTTP port (7070; 0 takes a free one)");
   command.add_option("--grpc-port", words_.grpc_port,
                      "Reserved for the gRPC dialect, which is not served yet (7071)");
+  add_settings_options(command);
+}
+
+void Tree::add_settings_options(CLI::App& command) {
   command.add_option("--config", words_.config_file, "YAML file with settings (env FALAJ_CONFIG)");
   command.add_option("--set", words_.settings, "A setting as KEY=VALUE; may be repeated");
 }
@@ -340,6 +344,7 @@ void Tree::add_rest() {
   CLI::App* check =
       local(root_, "doctor", "Check this machine and its data folder", [this] { return doctor(); });
   check->add_option("--data", words_.data, "Data folder");
+  add_settings_options(*check);
   check->add_flag("--libraries", words_.libraries, "Only open every library in one process");
   add_output(*check);
   CLI::App* explain = local(root_, "explain", "What an error code means and what to do",

@@ -41,8 +41,8 @@ struct Hooks {
   std::function<Result<Value>(const std::string& folder, const std::string& state)> cosign_drops;
   std::function<std::vector<DoctorCheck>(const config::Settings& settings)> doctor;
   std::function<std::vector<DoctorCheck>()> doctor_libraries;
-  // Verifies the audit of a data folder without a server: {"head": …}.
-  std::function<Result<Value>(const std::string& data_folder)> verify_offline;
+  // Verifies the audit of the settings' data folder without a server: {"head": …}.
+  std::function<Result<Value>(const config::Settings& settings)> verify_offline;
   // Copies the data folder of a stopped server into `out`, which is in `zone`.
   std::function<Result<Value>(const config::Settings& settings, const std::string& out,
                               const std::string& zone)>

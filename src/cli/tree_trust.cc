@@ -43,11 +43,13 @@ void Tree::add_audit() {
       *audit, "verify", "Recompute the whole log, its tree and its signed heads",
       [this](const Session& s) -> Status {
         if (words_.data.empty()) return verify_audit(s);
-        const Value value = FALAJ_TRY(hooks_.verify_offline(words_.data));
+        const config::Settings chosen = FALAJ_TRY(settings());
+        const Value value = FALAJ_TRY(hooks_.verify_offline(chosen));
         print(s.format, value, "the log holds: " + cell(value["head"]["sequence"]) + " entries\n");
         return {};
       });
   check->add_option("--data", words_.data, "A data folder to verify without a server");
+  add_settings_options(*check);
   CLI::App* search =
       remote(*audit, "search", "Entries by action, object, actor and project", nullptr);
   search->callback([this, search] {
@@ -83,7 +85,11 @@ void Tree::add_proofs(CLI::App& audit) {
          })
       ->add_flag("--sign", words_.log, "Have one signed now");
   remote(audit, "key", "The log's public key, for falaj-verify --key",
-         [](const Session& s) { return show_audit_key(s); });
+         [this](const Session& s) {
+           return show_audit_key(s, words_.log ? WhoseKey::kWitness : WhoseKey::kLog);
+         })
+      ->add_flag("--witness", words_.log,
+                 "The key with which this server cosigns other logs, for falaj-verify --witness");
   CLI::App* proof = remote(
       audit, "proof", "Proof for falaj-verify: of one entry, or of growth --from a size",
       [this](const Session& s) { return show_audit_proof(s, words_.sequence, words_.held); });

@@ -34,6 +34,12 @@ class KvStore {
   virtual Status scan(
       const Owner& owner,
       const std::function<bool(std::string_view key, std::string_view value)>& visit) const = 0;
+  // What all owners have now, sealed or not as it lies, as a store of its own in `folder`, which
+  // does not exist yet and is on the same file system. Quick: files are linked. kFailedPrecondition
+  // where there are no files.
+  virtual Status copy_to(const std::string& folder) const {
+    return Error(Code::kFailedPrecondition, "this store has no files to copy to " + folder);
+  }
 };
 
 }  // namespace falaj::storage

@@ -35,6 +35,7 @@ class Tree {
   CLI::App* local(CLI::App& parent, const std::string& name, const std::string& help,
                   std::function<int()> act);
   void add_server_options(CLI::App& command);
+  void add_settings_options(CLI::App& command);
   void add_output(CLI::App& command);
   void add_authority(CLI::App& command);
 

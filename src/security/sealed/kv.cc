@@ -113,6 +113,7 @@ class SealedKvStore final : public storage::KvStore {
     }));
     return status;
   }
+  Status copy_to(const std::string& folder) const override { return inner_->copy_to(folder); }
 
  private:
   Result<OwnerKeys> keys_of(const Owner& owner) const {

@@ -5,6 +5,7 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/write_batch.h>
 
 #include <atomic>
@@ -120,6 +121,15 @@ class RocksKvStore final : public KvStore {
   Status write(const Owner& owner, const std::vector<KvWrite>& batch) override;
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override;
+
+  Status copy_to(const std::string& folder) const override {
+    rdb::Checkpoint* made = nullptr;
+    rdb::Status status = rdb::Checkpoint::Create(db_.get(), &made);
+    const std::unique_ptr<rdb::Checkpoint> checkpoint(made);
+    if (status.ok()) status = checkpoint->CreateCheckpoint(folder);
+    if (!status.ok()) return to_error(status, "copy " + folder_);
+    return {};
+  }
 
  private:
   Status resume();

@@ -27,6 +27,20 @@ TEST(RocksKvStore, keeps_what_was_written_after_reopening) {
   EXPECT_EQ((*store)->get(kOwner, "b").value(), "2");
 }
 
+TEST(RocksKvStore, a_copy_holds_what_was_there_and_lives_by_itself) {
+  const TempFolder folder;
+  auto store = open_rocksdb(folder / "kv").value();
+  ASSERT_TRUE(store->write(kOwner, {{"a", "1"}}).ok());
+  ASSERT_TRUE(store->copy_to(folder / "copy").ok());
+  EXPECT_FALSE(store->copy_to(folder / "copy").ok()) << "it exists";
+  ASSERT_TRUE(store->write(kOwner, {{"a", "2"}, {"b", "2"}}).ok());
+  auto copy = open_rocksdb(folder / "copy").value();
+  EXPECT_EQ(copy->get(kOwner, "a").value(), "1");
+  EXPECT_EQ(copy->get(kOwner, "b").value(), std::nullopt);
+  ASSERT_TRUE(copy->write(kOwner, {{"a", "3"}}).ok());
+  EXPECT_EQ(store->get(kOwner, "a").value(), "2");
+}
+
 TEST(RocksKvStore, a_second_opener_is_refused_as_locked) {
   const TempFolder folder;
   auto store = open_rocksdb(folder / "kv");
