@@ -66,10 +66,11 @@ TEST_F(ModelCards, signed_by_another_key_or_by_no_key_do_not_hold) {
   EXPECT_NE(check("-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n"), "");
 }
 
-TEST_F(ModelCards, whose_bundle_was_changed_anywhere_do_not_hold) {
+TEST_F(ModelCards, whose_statement_was_changed_anywhere_do_not_hold) {
   const std::string bundle = card_.text("bundle");
   const std::size_t payload = bundle.find("\"payload\":\"") + 11;
-  for (std::size_t at = payload; at < bundle.size() && bundle[at] != '"'; at += 7) {
+  const std::size_t end = bundle.find('"', payload);
+  for (std::size_t at = payload; at < end; at += 7) {
     std::string changed = bundle;
     changed[at] = changed[at] == 'A' ? 'B' : 'A';
     card_["bundle"] = changed;

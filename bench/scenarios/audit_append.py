@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-TITLE = "audit log: 200,000 entries in durable groups of 256 from 4 threads, then the tree, then verify"
+TITLE = "audit log: 200,000 entries in durable groups of 256, 4 threads; the tree; verify"
 
 
 def measure(arena) -> dict:

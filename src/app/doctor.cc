@@ -42,7 +42,8 @@ DoctorCheck check_space(const std::string& folder) {
 }
 
 DoctorCheck check_audit(const config::Settings& settings) {
-  if (!exists(settings.text("data.dir") + "/metadata.db")) return {"audit", "ok", "nothing recorded yet"};
+  if (!exists(settings.text("data.dir") + "/metadata.db"))
+    return {"audit", "ok", "nothing recorded yet"};
   const Result<Value> verified = verify_offline(settings);
   if (verified.ok()) {
     return {"audit", "ok",

@@ -31,6 +31,15 @@ class TlsTest(ProgramTest):
     def production(self, *flags, **more):
         return self.server(*flags, mode="serve", **more)
 
+    def ask(self, server, method, path, certificate, body=None):
+        connection = server.connect(certificate)
+        try:
+            connection.request(method, path, body and json.dumps(body))
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read() or b"null")
+        finally:
+            connection.close()
+
     def hello(self, server, *words):
         """`openssl s_client` with those words; all that it printed."""
         host, port = server.address()
@@ -174,15 +183,6 @@ class Certificates(TlsTest):
 
 class Processes(TlsTest):
     """Two programs of one deployment: the second proves itself by certificate only."""
-
-    def ask(self, server, method, path, certificate, body=None):
-        connection = server.connect(certificate)
-        try:
-            connection.request(method, path, body and json.dumps(body))
-            reply = connection.getresponse()
-            return reply.status, json.loads(reply.read() or b"null")
-        finally:
-            connection.close()
 
     def issue(self, server, token, name):
         """By the command line, as an administrator would; the PEM file with key and chain."""

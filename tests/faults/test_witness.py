@@ -2,9 +2,10 @@
 
 import base64
 import hashlib
-import json
 import os
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 from program import PATIENCE_SECONDS, PROGRAM, wait_until
@@ -26,21 +27,16 @@ class Witnessed(TlsTest):
         )
         self.ledger = self.production(*self.flags)
 
+    def told(self, server, token, *words):
+        """What the command line answers for an administrator of that server."""
+        where = ("--server", server.url, "--ca", server.authority)
+        code, text = self.falaj(*words, *where, token=token)
+        self.assertEqual(code, 0, text)
+        return text
+
     def issue(self, name, path):
         """As the witness's administrator would; the file holds key, certificate and authority."""
-        code, text = self.falaj(
-            "certificates",
-            "issue",
-            name,
-            "--out",
-            path,
-            "--server",
-            self.witness.url,
-            "--ca",
-            self.witness.authority,
-            token=self.token,
-        )
-        self.assertEqual(code, 0, text)
+        self.told(self.witness, self.token, "certificates", "issue", name, "--out", path)
 
     def grant(self, name):
         who = f"service:spiffe://falaj.local/service/{name}"
@@ -72,10 +68,20 @@ class Witnessed(TlsTest):
         return server.good("POST", "/api/v1/audit:sign", {})
 
     def verify(self, what, *words):
-        """In a folder with nothing else in it, as a reader outside would."""
+        """In a new folder with nothing but the program and what it is given, and no environment."""
+        alone = tempfile.mkdtemp(dir=self.folder)
+        shutil.copy(VERIFIER, alone)
+        given = []
+        for word in words:
+            if os.path.isdir(word):
+                shutil.copytree(word, os.path.join(alone, os.path.basename(word)))
+            elif os.path.exists(word):
+                shutil.copy(word, alone)
+            given.append(os.path.basename(word) if os.path.exists(word) else word)
         done = subprocess.run(
-            [VERIFIER, what, *words],
-            cwd=self.folder,
+            ["./falaj-verify", what, *given],
+            cwd=alone,
+            env={},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=PATIENCE_SECONDS,
@@ -89,18 +95,7 @@ class Witnessed(TlsTest):
         return path
 
     def witness_key(self):
-        code, text = self.falaj(
-            "audit",
-            "key",
-            "--witness",
-            "--server",
-            self.witness.url,
-            "--ca",
-            self.witness.authority,
-            token=self.token,
-        )
-        self.assertEqual(code, 0, text)
-        return text.strip()
+        return self.told(self.witness, self.token, "audit", "key", "--witness").strip()
 
     def test_heads_are_cosigned_and_checked_without_either_server(self):
         self.introduce()
@@ -109,18 +104,7 @@ class Witnessed(TlsTest):
         self.assertEqual(head["witness_trouble"], "")
         key, witness = self.file("log.key", head["key"]), self.file("w.key", self.witness_key())
         bundle = os.path.join(self.folder, "bundle")
-        code, text = self.falaj(
-            "evidence",
-            "export",
-            "--out",
-            bundle,
-            "--server",
-            self.ledger.url,
-            "--ca",
-            self.ledger.authority,
-            token=self.ledger_token,
-        )
-        self.assertEqual(code, 0, text)
+        self.told(self.ledger, self.ledger_token, "evidence", "export", "--out", bundle)
         pinned = self.witness.audited("witness.pin")
         self.assertEqual([each["object"] for each in pinned], ["Log/falaj/ledger"])
         self.assertEqual(self.ledger.stop(), 0)
@@ -187,31 +171,25 @@ class Witnessed(TlsTest):
         pem = os.path.join(self.folder, "insider.pem")
         self.issue("insider", pem)
         self.grant("insider")
-        before = self.ask("GET", "/api/v1/witness?origin=falaj%2Fledger", pem)[1]
+        before = self.ask(self.witness, "GET", "/api/v1/witness?origin=falaj%2Fledger", pem)[1]
         self.assertGreaterEqual(before["size"], size)
         for claimed in (proof, [], proof[:-1]):
             status, answer = self.ask(
+                self.witness,
                 "POST",
                 "/api/v1/witness",
                 pem,
                 {"checkpoint": head["checkpoint"], "key": head["key"], "proof": claimed},
             )
             self.assertEqual((status // 100, answer["code"]), (4, "FJ-7054"), answer)
-        self.assertEqual(self.ask("GET", "/api/v1/witness?origin=falaj%2Fledger", pem)[1], before)
+        self.assertEqual(
+            self.ask(self.witness, "GET", "/api/v1/witness?origin=falaj%2Fledger", pem)[1], before
+        )
 
     def grown_past(self, server, size):
         self.grow(server, f"fork{self.made}")
         self.made += 1
         return self.sign(server)["head"]["size"] > size + 8
-
-    def ask(self, method, path, certificate, body=None):
-        connection = self.witness.connect(certificate)
-        try:
-            connection.request(method, path, body and json.dumps(body))
-            reply = connection.getresponse()
-            return reply.status, json.loads(reply.read() or b"null")
-        finally:
-            connection.close()
 
     def test_without_certificate_or_grant_nothing_is_cosigned_and_the_ledger_says_so(self):
         self.start()  # No certificate: it does not even believe the witness's authority.
