@@ -121,9 +121,21 @@ class Drill {
 
   // A blob never changes and appears whole, so a second name is as good as a copy.
   Status link_blobs() {
+    const std::string shelves = "blobs/blobs";
     std::error_code error;
-    fs::copy(live("blobs"), here("blobs"),
-             fs::copy_options::recursive | fs::copy_options::create_hard_links, error);
+    fs::create_directories(here(shelves), error);
+    for (fs::recursive_directory_iterator at(live(shelves), error), end; !error && at != end;
+         at.increment(error)) {
+      const std::string to = here(shelves) + "/" + fs::relative(at->path(), live(shelves)).string();
+      std::error_code failed;
+      if (at->is_directory(failed)) {
+        fs::create_directory(to, failed);
+      } else {
+        fs::create_hard_link(at->path(), to, failed);
+      }
+      const bool removed = failed == std::errc::no_such_file_or_directory;  // Meanwhile.
+      if (failed && !removed) error = failed;
+    }
     if (error) return Error(Code::kInternal, "restore drill: blobs: " + error.message());
     return {};
   }

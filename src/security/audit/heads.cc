@@ -128,7 +128,7 @@ Result<SignedHead> Heads::tick() {
   const TreeHead head = FALAJ_TRY(audit_.advance());
   const auto newest = latest();
   const bool grew = !newest.ok() || !(newest->head == head);
-  if (!grew && witness_trouble().empty()) return newest;
+  if (!grew && (witness_ == nullptr || told_ == head.size)) return newest;
   const SignerInfo info = FALAJ_TRY(signer_.info());
   if (!grew) {
     tell_witness(*newest, info);
@@ -147,6 +147,7 @@ Result<SignedHead> Heads::tick() {
 
 void Heads::tell_witness(const SignedHead& head, const SignerInfo& info) {
   const Status handed = hand_over(head, info);
+  if (handed.ok()) told_ = head.head.size;
   const std::string trouble = handed.ok() ? "" : handed.error().message;
   const MutexLock lock(mutex_);
   if (trouble.empty() != witness_trouble_.empty()) {

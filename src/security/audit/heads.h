@@ -72,7 +72,7 @@ class Heads {
   Status check_continues(const crypto::TreeHead& known, const std::string& who) const;
   Status keep(const crypto::TreeHead& head, const std::string& note);
   Status hand_over(const SignedHead& head, const SignerInfo& info);
-  void tell_witness(const SignedHead& head, const SignerInfo& info);
+  void tell_witness(const SignedHead& head, const SignerInfo& info) FALAJ_REQUIRES(ticking_);
   Status merge_cosigned(const std::string& note, const SignerInfo& info);
 
   storage::SqlStore& store_;
@@ -81,6 +81,7 @@ class Heads {
   const Clock& clock_;
   Witness* const witness_;
   Mutex ticking_;
+  std::uint64_t told_ FALAJ_GUARDED_BY(ticking_) = 0;  // Size that the witness took last.
   mutable Mutex mutex_;
   std::string witness_trouble_ FALAJ_GUARDED_BY(mutex_);
 };
