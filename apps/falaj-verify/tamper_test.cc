@@ -19,6 +19,7 @@
 #include "crypto/base64.h"
 #include "crypto/checkpoint.h"
 #include "json.h"
+#include "security/signing/model_signature.h"
 
 namespace falaj_verify {
 namespace {
@@ -528,6 +529,59 @@ TEST(Tampering, of_twelve_kinds_is_always_found) {
   for (const auto& [kind, number] : missed) ADD_FAILURE() << name_of(kind) << ": " << number;
   std::printf("%zu tamperings of %d kinds, seed %llu: %zu kinds missed\n", count,
               static_cast<int>(kKinds), static_cast<unsigned long long>(seed), missed.size());
+}
+
+// The insider signs whatever he likes; but what the log registered is under heads that others keep.
+class CardsInABundle : public testing::Test {
+ protected:
+  static std::string escaped(const std::string& text) {
+    std::string out;
+    for (const char c : text) out += c == '"' ? std::string("\\\"") : std::string(1, c);
+    return out;
+  }
+
+  bool holds(const std::string& registered, const std::string& onnx, const Checks& checks = {}) {
+    Pieces pieces = honest_pieces();
+    std::string line = entry_line(kEntries + 1, 30, "ModelVersion/payments/fraud/1");
+    line.replace(line.find("model.promote"), 13, "model.register");
+    const std::size_t detail = line.find("{\"alias\"");
+    line.replace(detail, line.find('}', detail) + 1 - detail,
+                 "{\"bundle_sha256\":\"" + registered + "\"}");
+    pieces.entries.push_back(line);
+    pieces.head_sizes.back() = kEntries + 1;
+    std::string pem = signer_.public_key().to_pem();
+    for (std::size_t at = 0; (at = pem.find('\n', at)) != std::string::npos;) {
+      pem.replace(at, 1, "\\n");
+    }
+    pieces.parts["models/cards.json"] = "{\"signer\":\"" + pem +
+                                        "\",\"models\":[{\"project\":\"payments\",\"model\":"
+                                        "\"fraud\",\"version\":1,\"zone\":\"ae\","
+                                        "\"native\":\"\",\"onnx\":\"" +
+                                        onnx + "\",\"bundle_sha256\":\"" + hash(bundle_) +
+                                        "\",\"bundle\":\"" + escaped(bundle_) + "\"}]}";
+    Trust trust = trust_of(world_);
+    trust.witnesses.clear();
+    return check_bundle(build(pieces, world_.log, nullptr), trust, checks).holds();
+  }
+
+  static std::string hash(const std::string& text) { return to_hex(sha256(text)); }
+
+  const World world_;
+  const std::string onnx_ = hash("onnx");
+  fc::PrivateKey signer_ = fc::PrivateKey::generate(fc::KeyType::kP256).value();
+  const std::string bundle_ =
+      falaj::security::sign_model({"payments.fraud", {{"model.onnx", onnx_}}, "payments", "ae", ""},
+                                  signer_)
+          .value();
+};
+
+TEST_F(CardsInABundle, are_signed_and_registered_in_the_log) {
+  EXPECT_TRUE(holds(hash(bundle_), onnx_));
+  EXPECT_FALSE(holds(hash("another signature"), onnx_));
+  EXPECT_FALSE(holds(hash(bundle_), hash("another file")));
+  Checks blind;
+  blind.model_cards = false;
+  EXPECT_TRUE(holds(hash("another signature"), onnx_, blind)) << "nothing else would notice";
 }
 
 // What bundle_fuzz takes: the reader's own files, then the bundle's.
