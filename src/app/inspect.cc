@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "exec/child.h"
 #include "exec/memory_file.h"
+#include "exec/sandbox.h"
 #include "security/signing/model_format.h"
 #include "serving/datatypes.h"
 #include "serving/model_import.h"
@@ -32,7 +33,7 @@ exec::ChildSpec inspection(std::shared_ptr<const Descriptor> model) {
   spec.inherited.push_back({kModelDescriptor, std::move(model)});
   spec.sandbox.enabled = true;
   spec.sandbox.read_only = {library_folder()};
-  spec.sandbox.required = {"no_new_privs", "landlock", "seccomp"};
+  spec.sandbox.required = exec::full_confinement();
   spec.limits.memory_bytes_max = kMemoryMax;
   spec.limits.processes_max = kProcessesMax;
   spec.limits.run_time_max = Duration::minutes(1);

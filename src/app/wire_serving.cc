@@ -35,9 +35,8 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
   parts.deployments = std::make_unique<serving::Deployments>(
       *storage.sql, *training.models, *features.online, *parts.runtime, *parts.sink, *storage.audit,
       metrics, clock);
-  parts.model_import =
-      std::make_unique<serving::ModelImport>(*training.models, *storage.blobs, *storage.model_trust,
-                                             inspect_model, version_text() + "+" + build_text());
+  parts.model_import = std::make_unique<serving::ModelImport>(
+      *training.models, *storage.blobs, inspect_model, version_text() + "+" + build_text());
   parts.monitors = std::make_unique<monitoring::Monitors>(
       *storage.sql, *storage.blobs, *training.models, *features.training_sets, *parts.sink,
       *storage.audit, metrics, clock);

@@ -35,8 +35,8 @@ const std::vector<Setting> kSettings = {
     {"jobs.sandbox",
      kChoice,
      "required",
-     "Whether a job fails where the machine does not grant its sandbox (no_new_privs, landlock, "
-     "seccomp), or runs with what there is.",
+     "Whether a job fails where the machine does not grant its sandbox (no_new_privs, netns, "
+     "landlock, seccomp), or runs with what there is.",
      0,
      0,
      {"required", "best_effort"}},

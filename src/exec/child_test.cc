@@ -3,8 +3,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -429,13 +432,76 @@ TEST_F(SandboxTest, has_no_network_but_itself) {
   ChildSpec spec = sandboxed("");
   spec.argv = {"/usr/bin/python3", "-c",
                "import socket\n"
-               "print(sorted(name for _, name in socket.if_nameindex()))\n"
+               "lines = open('/proc/net/dev').readlines()[2:]\n"
+               "print(sorted(line.split(':')[0].strip() for line in lines))\n"
                "server = socket.create_server(('127.0.0.1', 0))\n"
                "socket.create_connection(server.getsockname()).close()\n"
                "print('loopback works')\n"};
   const ChildExit end = run(std::move(spec));
   if (!held(end, "netns")) GTEST_SKIP() << "this machine refuses network namespaces";
   EXPECT_EQ(log_text(), "['lo']\nloopback works\n");
+}
+
+TEST_F(SandboxTest, opens_no_socket_but_unix_and_internet_ones) {
+  ChildSpec spec = sandboxed("");
+  spec.argv = {
+      "/usr/bin/python3", "-c",
+      "import errno, socket\n"
+      "def make(family, kind=socket.SOCK_DGRAM):\n"
+      "    try: socket.socket(family, kind).close(); print('made')\n"
+      "    except OSError as why: print(errno.errorcode[why.errno])\n"
+      "make(socket.AF_UNIX); make(socket.AF_INET); make(socket.AF_INET6)\n"
+      "make(socket.AF_NETLINK); make(socket.AF_PACKET); make(38)\n"
+      "make(40, socket.SOCK_STREAM)\n"};  // 38: the kernel's ciphers; 40: virtual machines.
+  const ChildExit end = run(std::move(spec));
+  ASSERT_TRUE(held(end, "seccomp"));
+  EXPECT_EQ(log_text(),
+            "made\nmade\nmade\n"
+            "EAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\n");
+}
+
+// As on a machine that grants no namespaces. For a process that ends soon.
+void lose_namespaces() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0) {
+    ::_exit(99);
+  }
+}
+
+using SandboxDeathTest = SandboxTest;
+
+TEST_F(SandboxDeathTest, without_a_network_of_its_own_there_is_none) {
+  const auto tries = [this] {
+    lose_namespaces();
+    ChildSpec spec = sandboxed("");
+    spec.argv = {"/usr/bin/python3", "-c",
+                 "import socket\n"
+                 "socket.socket(socket.AF_UNIX).close()\n"
+                 "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                 "except OSError: exit(7)\n"};
+    const ChildExit end = run(std::move(spec));
+    ::_exit(held(end, "netns") ? 98 : end.code);
+  };
+  EXPECT_EXIT(tries(), ::testing::ExitedWithCode(7), "");
+}
+
+TEST_F(SandboxDeathTest, full_confinement_includes_the_network) {
+  const auto tries = [this] {
+    lose_namespaces();
+    ChildSpec spec = sandboxed("true");
+    spec.sandbox.required = full_confinement();
+    const auto child = Child::start(std::move(spec));
+    const bool named = !child.ok() && child.error().message.find("'netns'") != std::string::npos;
+    ::_exit(named ? 7 : 0);
+  };
+  EXPECT_EXIT(tries(), ::testing::ExitedWithCode(7), "");
 }
 
 TEST_F(SandboxTest, keeps_no_capability_and_may_not_trace) {

@@ -258,10 +258,17 @@ constexpr std::uint32_t kNamespaceFlags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_
                                           CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
                                           CLONE_NEWNET;
 
-int refuse_calls() {
+// Families of sockets that a child may open: others (packets, Bluetooth, the kernel's own) are
+// doors that no training program needs. Where the machine's network was to be out of reach and no
+// own one was granted, only those that stay on the machine are left.
+constexpr std::uint32_t kFamilies[] = {AF_UNIX, AF_INET, AF_INET6};
+enum class Reach : std::uint8_t { kOwnNetwork, kLocalOnly };
+
+int refuse_calls(Reach reach) {
   constexpr std::size_t kCalls = std::size(kRefusedCalls);
+  constexpr std::size_t kFamiliesMost = std::size(kFamilies);
   constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
-  sock_filter program[kCalls + 15];
+  sock_filter program[kCalls + kFamiliesMost + 19];
   std::size_t n = 0;
   const auto load = [](std::size_t offset) {
     return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
@@ -280,6 +287,16 @@ int refuse_calls() {
   program[n++] = load(offsetof(seccomp_data, args));  // The low half: both machines are so ordered.
   program[n++] = BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, kNamespaceFlags, 0, 1);
   program[n++] = BPF_STMT(BPF_RET | BPF_K, kRefuse);
+  program[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const std::size_t families = reach == Reach::kLocalOnly ? 1 : kFamiliesMost;
+  program[n++] =
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, static_cast<std::uint8_t>(families + 3));
+  program[n++] = load(offsetof(seccomp_data, args));
+  for (std::size_t i = 0; i < families; ++i) {
+    program[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kFamilies[i],
+                            static_cast<std::uint8_t>(families - i), 0);
+  }
+  program[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
   program[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   for (std::size_t i = 0; i < kCalls; ++i) {
     program[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRefusedCalls[i],
@@ -375,16 +392,21 @@ void put_on_sandbox(const SandboxPlan& plan, StepReport& report) {
   report.add(Step::kLandlockFiles, plan.landlock_files.open()
                                        ? restrict_with(plan.landlock_files.get())
                                        : plan.landlock_error);
-  // Without its own network the child must at least not connect anywhere.
-  if (namespaces != 0 && !plan.network) {
+  // Without its own network the child gets none: no TCP by Landlock, no such socket by the filter.
+  const bool exposed = namespaces != 0 && !plan.network;
+  if (exposed) {
     report.add(Step::kLandlockNetwork,
                plan.landlock_network.open() ? restrict_with(plan.landlock_network.get()) : ENOSYS);
   }
   report.add(Step::kCapabilities, drop_capabilities());
-  report.add(Step::kSystemCalls, refuse_calls());
+  report.add(Step::kSystemCalls, refuse_calls(exposed ? Reach::kLocalOnly : Reach::kOwnNetwork));
 }
 
 }  // namespace internal
+
+std::vector<std::string> full_confinement() {
+  return {"no_new_privs", "netns", "landlock", "seccomp"};
+}
 
 Result<SandboxReport> probe_sandbox() {
   ChildSpec spec;

@@ -5,7 +5,8 @@
 // processor time, no new privileges, own network, IPC and host-name
 // namespaces (inside a user namespace when Falaj is not root), Landlock (the system's folders
 // readable, the declared folders readable or writable, nothing else), no capabilities, and a filter
-// that refuses system calls such as ptrace, mount and bpf.
+// that refuses system calls such as ptrace, mount and bpf, and sockets other than UNIX and Internet
+// ones (where the kernel refuses the own network, other than UNIX).
 #pragma once
 
 #include <string>
@@ -14,6 +15,10 @@
 #include "base/result.h"
 
 namespace falaj::exec {
+
+// Sandbox::required for a process that opens what strangers made: no new rights, no network but its
+// own, no files but those granted, no dangerous system calls.
+std::vector<std::string> full_confinement();
 
 struct SandboxReport {
   std::vector<std::string> applied;  // "cgroup-memory", "no_new_privs", "netns", "landlock", …

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "jobs/exit_error.h"
 #include "jobs/internal/job_store.h"
+#include "jobs/internal/waits.h"
 
 namespace falaj::jobs {
 namespace {
@@ -57,7 +58,11 @@ class LocalQueue final : public Queue {
  public:
   LocalQueue(const QueueOptions& options, storage::SqlStore& sql, security::Audit& audit,
              telemetry::Metrics& metrics, const Clock& clock)
-      : options_(options), store_(sql, audit, clock), metrics_(metrics), gauges_(metrics) {
+      : options_(options),
+        store_(sql, audit, clock),
+        metrics_(metrics),
+        gauges_(metrics),
+        waits_([this](const JobId& id) { return store_.get(id); }, options.waits) {
     // Children have another working folder: their paths may not be relative.
     options_.work_folder = std::filesystem::absolute(options_.work_folder).string();
     metrics.declare(kEnded);
@@ -101,6 +106,7 @@ class LocalQueue final : public Queue {
     }
     changed_.notify_all();
     for (std::thread& worker : workers) worker.join();
+    waits_.stop();
   }
 
   Result<JobId> submit(const security::RequestContext& context, JobSpec spec) override {
@@ -148,7 +154,7 @@ class LocalQueue final : public Queue {
       (void)handler->finish(job, stopped_exit(), "");
     }
     count_end(job, JobStatus::kCancelled);
-    tell_waiters();
+    tell_waiters(id);
     return {};
   }
 
@@ -180,6 +186,10 @@ class LocalQueue final : public Queue {
     }
   }
 
+  Status when_ended(std::string_view who, const JobId& id, Duration limit, Then then) override {
+    return waits_.add(who, id, limit, std::move(then));
+  }
+
  private:
   struct Running {
     exec::Child* child = nullptr;
@@ -200,12 +210,13 @@ class LocalQueue final : public Queue {
     return exit;
   }
 
-  void tell_waiters() {
+  void tell_waiters(const JobId& id) {
     {
       MutexLock lock(mutex_);
       ++ends_;
     }
     changed_.notify_all();
+    waits_.changed(id);
   }
 
   std::uint64_t ends() const {
@@ -250,7 +261,7 @@ class LocalQueue final : public Queue {
       }
       Next next = run(id);
       while (!release(id, next)) next = end_cancelled(id);
-      tell_waiters();
+      tell_waiters(id);
     }
   }
 
@@ -488,6 +499,7 @@ class LocalQueue final : public Queue {
   std::size_t arriving_ FALAJ_GUARDED_BY(mutex_) = 0;
   std::uint64_t ends_ FALAJ_GUARDED_BY(mutex_) = 0;
   bool stopping_ FALAJ_GUARDED_BY(mutex_) = false;
+  internal::Waits waits_;  // Last: its thread reads the store.
 };
 
 }  // namespace

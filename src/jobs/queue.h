@@ -73,6 +73,12 @@ class Handler {
 
 extern const storage::Migration kJobsMigration;
 
+// How many may wait for the end of jobs at once: one alone never takes every place.
+struct WaitLimits {
+  std::size_t each_max = 64;
+  std::size_t all_max = 1024;
+};
+
 struct QueueOptions {
   std::string work_folder;
   unsigned concurrency = 1;
@@ -81,6 +87,7 @@ struct QueueOptions {
   // not even that can be written, goes back to the end of the queue.
   int writes_max = 6;
   Duration write_wait = Duration::milliseconds(50);
+  WaitLimits waits{};
 };
 
 class Queue {
@@ -104,6 +111,11 @@ class Queue {
   virtual Result<std::vector<Job>> list(const ProjectName& project) const = 0;
   // Waits until the job has ended or `limit` has passed; the job as it is then.
   virtual Result<Job> wait(const JobId& id, Duration limit) const = 0;
+  // The same without holding a thread: `then` is called once, on a thread of the queue, and must
+  // not block. When the queue stops, everybody is told at once. kResourceExhausted, and `then` is
+  // never called, past QueueOptions::waits; `who` is the one whom its share is counted for.
+  using Then = std::function<void(Result<Job>)>;
+  virtual Status when_ended(std::string_view who, const JobId& id, Duration limit, Then then) = 0;
   // What the newest attempt's process printed: the last 64 KiB, whole lines, as valid UTF-8. ""
   // when nothing was printed yet; kNotFound for a job that there is not.
   virtual Result<std::string> log_tail(const JobId& id) const = 0;

@@ -120,6 +120,7 @@ class QueueTest : public ::testing::Test {
     QueueOptions options{folder_ / "jobs", 1, waiting_max};
     options.writes_max = 3;
     options.write_wait = Duration::milliseconds(1);
+    options.waits = {.each_max = 2, .all_max = 3};
     auto opened = Queue::open(options, broken_, audit_, metrics_, clock_);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     queue_ = std::move(*opened);
@@ -398,6 +399,71 @@ TEST_F(QueueTest, a_server_that_died_counts_the_attempt) {
   const Job failed = ended(last);
   EXPECT_EQ(failed.status, JobStatus::kFailed);
   EXPECT_NE(failed.error.find("FJ-4002"), std::string::npos) << failed.error;
+}
+
+// What was told to those who wait, in order.
+class Told {
+ public:
+  Queue::Then by(std::string name) {
+    return [this, name = std::move(name)](const Result<Job>& job) {
+      MutexLock lock(mutex_);
+      told_.push_back(name + " " + std::string(job.ok() ? status_name(job->status) : "error"));
+      changed_.notify_all();
+    };
+  }
+  std::vector<std::string> all(std::size_t count) {
+    MutexLock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(mutex_, std::chrono::nanoseconds(kPatience.nanos),
+                                  [&] { return told_.size() >= count; }));
+    return told_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::string> told_;
+};
+
+TEST_F(QueueTest, tells_those_who_wait_without_holding_their_thread) {
+  Told told;
+  queue_->start();
+  const JobId id = submit(R"(echo '{"ready": 1}' >&3; cat <&3)");
+  handler_.wait_for_reports(1);
+  ASSERT_TRUE(queue_->when_ended("a", id, kPatience, told.by("a")).ok());
+  ASSERT_TRUE(queue_->when_ended("b", JobId("none"), kPatience, told.by("b")).ok());
+  EXPECT_EQ(told.all(1), (std::vector<std::string>{"b error"}));
+  ASSERT_TRUE(queue_->when_ended("b", id, Duration::milliseconds(1), told.by("b")).ok());
+  EXPECT_EQ(told.all(2).back(), "b running") << "its time is over";
+  ASSERT_TRUE(queue_->cancel(context_, id).ok());
+  EXPECT_EQ(told.all(3).back(), "a cancelled");
+  ASSERT_TRUE(queue_->when_ended("a", id, kPatience, told.by("a")).ok());
+  EXPECT_EQ(told.all(4).back(), "a cancelled") << "it had ended already";
+}
+
+TEST_F(QueueTest, nobody_waits_beyond_their_share) {
+  Told told;
+  const JobId id = submit("exit 0");  // Not started.
+  const auto wait = [&](const std::string& who) {
+    const Status status = queue_->when_ended(who, id, kPatience, told.by(who));
+    EXPECT_TRUE(status.ok() || status.error().code == Code::kResourceExhausted);
+    return status.ok();
+  };
+  EXPECT_TRUE(wait("a"));
+  EXPECT_TRUE(wait("a"));
+  EXPECT_FALSE(wait("a"));
+  EXPECT_TRUE(wait("b"));
+  EXPECT_FALSE(wait("c")) << "all places are taken";
+  queue_->stop();
+  EXPECT_EQ(told.all(3), (std::vector<std::string>{"a queued", "a queued", "b queued"}));
+}
+
+TEST_F(QueueTest, places_to_wait_are_given_back) {
+  Told told;
+  const JobId id = submit("exit 0");
+  for (std::size_t i = 1; i <= 10; ++i) {
+    ASSERT_TRUE(queue_->when_ended("a", id, Duration{}, told.by("a")).ok()) << i;
+    EXPECT_EQ(told.all(i).size(), i);
+  }
 }
 
 TEST(LastLines, keeps_only_what_may_be_shown) {

@@ -317,17 +317,45 @@ Result<ModelVersion> Models::add_version(const security::RequestContext& context
   return version;
 }
 
+Result<std::string> Models::purpose(const std::string& project) const {
+  std::string purpose;
+  FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
+    purpose = FALAJ_TRY(purpose_of(tx, project));
+    return {};
+  }));
+  return purpose;
+}
+
+Result<std::string> Models::admit_foreign(const security::RequestContext& context,
+                                          const std::string& model, std::string_view onnx,
+                                          std::string_view bundle) const {
+  ModelVersion version;
+  version.project = context.project.str();
+  version.model = model;
+  version.zone = context.zone.name();
+  const std::string wanted = FALAJ_TRY(purpose(version.project));
+  return trust_.admit_foreign(statement_of(version, sha256_hex(onnx), wanted), bundle);
+}
+
+Error Models::refuse_foreign(const security::RequestContext& context, const std::string& model,
+                             std::string_view onnx, Error why) const {
+  Value detail;
+  detail["code"] = to_string(why.id);
+  detail["reason"] = why.message;
+  detail["sha256"] = sha256_hex(onnx);
+  detail["bytes"] = onnx.size();
+  const auto recorded = audit_.record(
+      context, {"model.refused", "Model/" + context.project.str() + "/" + model, detail});
+  return recorded.ok() ? std::move(why) : recorded.error();
+}
+
 Result<std::string> Models::load_onnx(const ModelVersion& version) const {
   const std::string name = object_name(version.project, version.model, version.version);
   Result<std::string> bytes = blobs_.get(owner_of(version), version.onnx);
   if (!bytes.ok()) return Error(ErrorId::kModelCorrupt, name + ": " + bytes.error().message);
-  std::string purpose;
-  FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
-    purpose = FALAJ_TRY(purpose_of(tx, version.project));
-    return {};
-  }));
+  const std::string wanted = FALAJ_TRY(purpose(version.project));
   const Status admitted =
-      trust_.admit(statement_of(version, sha256_hex(*bytes), std::move(purpose)), version.bundle);
+      trust_.admit(statement_of(version, sha256_hex(*bytes), wanted), version.bundle);
   if (admitted.ok()) return bytes;
   {
     const MutexLock lock(mutex_);

@@ -92,6 +92,16 @@ class Models {
                                              const std::string& model) const;
   Result<std::vector<std::string>> models(const ProjectName& project) const;
 
+  // A file that was made elsewhere, before anybody looks into it: FJ-7061 unless security.signing
+  // admits its signature for this model. The signer, "" when nobody had to sign.
+  Result<std::string> admit_foreign(const security::RequestContext& context,
+                                    const std::string& model, std::string_view onnx,
+                                    std::string_view bundle) const;
+  // Writes down that such a file did not become a version, and why. Returns `why`, or the error of
+  // the audit log.
+  Error refuse_foreign(const security::RequestContext& context, const std::string& model,
+                       std::string_view onnx, Error why) const;
+
   // The bytes to open, after digest, signature, zone and purpose were found right: the one way to a
   // model's file. FJ-5002 when it cannot be read, FJ-7061 when something differs; the refusal of a
   // version is audited once while the program runs.
@@ -112,6 +122,9 @@ class Models {
   const security::ModelTrust& trust() const { return trust_; }
 
  private:
+  // What the project declares, "" when nothing.
+  Result<std::string> purpose(const std::string& project) const;
+
   storage::SqlStore& sql_;
   storage::BlobStore& blobs_;
   security::Audit& audit_;

@@ -1,9 +1,9 @@
 // serving/model_import.h — a model that was made elsewhere becomes a version here, or is refused.
 //
-// In this order, and nothing of a later step before the one above agreed: the bytes are of an
-// accepted format (security/signing/model_format.h), an accepted signer signed them where the
-// policy demands it, a confined process opened and ran them, and only then they are kept, signed by
-// this server and given a number.
+// In this order, and nothing of a later step before the one above agreed: an accepted signer signed
+// the bytes where the policy demands it, they are of an accepted format
+// (security/signing/model_format.h), a confined process opened and ran them, and only then they are
+// kept, signed by this server and given a number. What is refused is written down.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,6 @@
 
 #include "registry/models.h"
 #include "security/context.h"
-#include "security/signing/model_trust.h"
 #include "storage/blob.h"
 
 namespace falaj::serving {
@@ -26,21 +25,25 @@ using Inspector = std::function<Result<registry::Signature>(std::string_view onn
 // Thread-safe. May take seconds: not for an event-loop thread.
 class ModelImport {
  public:
-  ModelImport(registry::Models& models, storage::BlobStore& blobs,
-              const security::ModelTrust& trust, Inspector inspect, std::string code_version);
+  ModelImport(registry::Models& models, storage::BlobStore& blobs, Inspector inspect,
+              std::string code_version);
 
   struct File {
     std::string_view bytes;   // At most kImportBytesMax.
     std::string_view bundle;  // OpenSSF model signature (Sigstore bundle), or "".
   };
-  // FJ-7060 for a format that is refused, FJ-7061 for a signature that is missing or wrong.
+  // FJ-7060 for a format that is refused, FJ-7061 for a signature that is missing or wrong. A
+  // refusal leaves the audit entry "model.refused"; where that cannot be written, its error.
   Result<registry::ModelVersion> add(const security::RequestContext& context,
                                      const std::string& model, const File& file);
 
  private:
+  // Who signed it, and what it takes and gives; nothing is kept.
+  Result<registry::ModelVersion> judge(const security::RequestContext& context,
+                                       const std::string& model, const File& file) const;
+
   registry::Models& models_;
   storage::BlobStore& blobs_;
-  const security::ModelTrust& trust_;
   Inspector inspect_;
   std::string code_version_;
 };

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "exec/sandbox.h"
 #include "jobs/exit_error.h"
 #include "security/identity/job_identities.h"
 #include "training/engine.h"
@@ -195,7 +196,7 @@ Result<exec::ChildSpec> TrainJobs::Impl::command(const jobs::Job& job, const Ord
   spec.sandbox.enabled = true;
   spec.sandbox.read_only = options.library_folders;
   if (options.sandbox == SandboxPolicy::kRequired) {
-    spec.sandbox.required = {"no_new_privs", "landlock", "seccomp"};
+    spec.sandbox.required = exec::full_confinement();
   }
   spec.limits = limits_of(order.job, options);
   const MutexLock lock(mutex);

@@ -416,7 +416,7 @@ TEST_F(TrainJobsTest, the_process_finds_what_the_server_found) {
       "FALAJ_LIBRARY_DIR", std::filesystem::path(FALAJ_LIGHTGBM).parent_path().string()};
   EXPECT_EQ(std::count(spec->env.begin(), spec->env.end(), wanted), 1);
   EXPECT_EQ(spec->sandbox.required,
-            (std::vector<std::string>{"no_new_privs", "landlock", "seccomp"}));
+            (std::vector<std::string>{"no_new_privs", "netns", "landlock", "seccomp"}));
   EXPECT_GT(spec->limits.file_bytes_max, 0);
 }
 

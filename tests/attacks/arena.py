@@ -82,7 +82,7 @@ class Arena(unittest.TestCase):
             "changes": [
                 entry["action"]
                 for entry in ask("/api/v1/audit?limit=1000")["entries"]
-                if not entry["action"].startswith(("access.", "audit."))
+                if not entry["action"].startswith(("access.", "audit.", "model.refused"))
             ],
         }
 

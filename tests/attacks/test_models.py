@@ -188,6 +188,11 @@ class Signer:
             },
             **changes.get("statement", {}),
         }
+        if "meant" in changes:  # As another Falaj signs: it says what for.
+            meant = {"project": "default", "zone": "local", "purpose": "", **changes["meant"]}
+            model = meant.pop("model", "stolen")
+            statement["subject"][0]["name"] = f"{meant['project']}.{model}"
+            statement["predicate"]["falaj"] = meant
         kind = "application/vnd.in-toto+json"
         payload = json.dumps(statement).encode()
         signature = self.sign(
@@ -266,6 +271,19 @@ FORGERIES = {
             statement={"subject": [{"name": "m", "digest": {"sha256": "0" * 64}}]},
         ),
     ),
+    "a bundle for another model": lambda s: (
+        MODEL,
+        s.signer.bundle({"model.onnx": MODEL}, meant={"model": "other"}),
+    ),
+    "a bundle for another purpose": lambda s: (
+        MODEL,
+        s.signer.bundle({"model.onnx": MODEL}, meant={"purpose": "marketing"}),
+    ),
+    "a bundle for another zone": lambda s: (
+        MODEL,
+        s.signer.bundle({"model.onnx": MODEL}, meant={"zone": "elsewhere"}),
+    ),
+    "a pickle with no bundle": lambda s: (b"\x80\x04\x95" + b"x" * 60, OCTETS),
     "no signature": lambda s: (MODEL, s.signer.bundle({"model.onnx": MODEL}, bundle=no_signature)),
     "two signatures": lambda s: (
         MODEL,
@@ -300,8 +318,19 @@ def forgeries():
         yield name, attack
 
 
-@attacks(forgeries())
+def refused_and_written_down(self, reply):
+    self.refused(reply)
+    entries = self.server.audited("model.refused")
+    self.assertEqual(len(entries), self.refusals + 1, "the refusal left no entry")
+    self.assertEqual(entries[0]["detail"]["code"], "FJ-7061", entries[0])
+
+
+@attacks(forgeries(), refused_and_written_down)
 class Signatures(Arena):
+    def setUp(self):
+        super().setUp()
+        self.refusals = len(self.server.audited("model.refused"))
+
     @classmethod
     def setUpClass(cls):
         cls.keys = tempfile.TemporaryDirectory(prefix="falaj-signers-")
@@ -321,6 +350,17 @@ class Signatures(Arena):
             "/api/v1/models/good/versions:import",
             MODEL,
             self.signer.bundle({"model.onnx": MODEL}),
+        )
+        self.assertEqual(reply.status, 201, reply.text)
+        self.before = self.state()
+
+    def test_a_bundle_for_this_model_is_taken(self):
+        """The control of those that are meant for something else."""
+        reply = self.send(
+            "POST",
+            "/api/v1/models/meant/versions:import",
+            MODEL,
+            self.signer.bundle({"model.onnx": MODEL}, meant={"model": "meant"}),
         )
         self.assertEqual(reply.status, 201, reply.text)
         self.before = self.state()

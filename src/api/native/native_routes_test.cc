@@ -81,7 +81,7 @@ class NativeRoutesTest : public ::testing::Test {
   loop::Controller loop_{*world_.sql, *world_.blobs,  *world_.training_sets, trainer_,
                          runs_,       *world_.models, *world_.deployments,   *world_.runtime,
                          monitors_,   world_.audit,   world_.clock};
-  serving::ModelImport import_{*world_.models, *world_.blobs, world_.trust.get(),
+  serving::ModelImport import_{*world_.models, *world_.blobs,
                                [](std::string_view) { return registry::Signature(); }, "test"};
   security::access::Denials denials_;
   security::residency::Exits exits_{*world_.sql, world_.audit, world_.clock, {}};

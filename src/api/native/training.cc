@@ -35,10 +35,18 @@ Result<Value> metric_history(Services& services, const net::Request& request) {
   return reply;
 }
 
-Result<Value> wait_run(Services& services, const net::Request& request) {
-  const JobId id(request.params.find("id")->second);
-  const std::int64_t seconds = FALAJ_TRY(query_integer(request, "seconds", 20, 25));
-  return to_value(FALAJ_TRY(services.jobs.wait(id, Duration::seconds(seconds))));
+// Holds no thread: those who wait must not keep others from being answered.
+void wait_run(Services& services, const net::Request& request, const net::Reply& reply) {
+  const auto say = [&request, reply](const Result<Value>& value) { reply(answer(request, value)); };
+  const auto seconds = query_integer(request, "seconds", 20, 25);
+  if (!seconds.ok()) return say(seconds.error());
+  const auto told = [say](const Result<jobs::Job>& job) {
+    say(job.ok() ? Result<Value>(to_value(*job)) : job.error());
+  };
+  const Status waits =
+      services.jobs.when_ended(principal_of(request).id, JobId(request.params.find("id")->second),
+                               Duration::seconds(*seconds), told);
+  if (!waits.ok()) say(waits.error());
 }
 
 }  // namespace
@@ -82,10 +90,13 @@ std::vector<net::Route> training_routes(Services& services) {
       "One job.", [&](const net::Request& request) -> Result<Value> {
         return to_value(FALAJ_TRY(services.jobs.get(JobId(request.params.find("id")->second))));
       }));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/jobs/{id}:wait", {"jobs.read", net::Target::record("Job", "id")},
-      "The job once it has ended, or as it is after ?seconds= (at most 25).",
-      [&](const net::Request& request) { return wait_run(services, request); }));
+  routes.emplace_back(Method::kGet, "/api/v1/jobs/{id}:wait", net::Permission("jobs.read"),
+                      net::Target::record("Job", "id"),
+                      "The job once it has ended, or as it is after ?seconds= (at most 25).",
+                      nullptr);
+  routes.back().handler = [&](const net::Request& request, const net::Reply& reply) {
+    wait_run(services, request, reply);
+  };
   routes.emplace_back(
       Method::kGet, "/api/v1/jobs/{id}/log", net::Permission("jobs.read"),
       net::Target::record("Job", "id"), "The last 64 KiB of what the job's process printed.",

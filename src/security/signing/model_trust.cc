@@ -61,6 +61,14 @@ Error differs(std::string_view what, const std::string& expected, const std::str
                                                     "' and is asked for as '" + expected + "'"};
 }
 
+Status agree(const ModelStatement& is, const ModelStatement& expected) {
+  if (is.model != expected.model) return differs("model", expected.model, is.model);
+  if (is.project != expected.project) return differs("project", expected.project, is.project);
+  if (is.zone != expected.zone) return differs("zone", expected.zone, is.zone);
+  if (is.purpose != expected.purpose) return differs("purpose", expected.purpose, is.purpose);
+  return {};
+}
+
 }  // namespace
 
 const storage::Migration kSigningMigration{
@@ -90,16 +98,11 @@ Status ModelTrust::admit(const ModelStatement& expected, std::string_view bundle
     return Error{ErrorId::kModelSignatureInvalid, "the model version carries no signature"};
   }
   const SignedModel found = FALAJ_TRY(verify_model(bundle, own_));
-  const ModelStatement& is = found.statement;
-  FALAJ_TRY(check_files(is, expected.files));
-  if (is.model != expected.model) return differs("model", expected.model, is.model);
-  if (is.project != expected.project) return differs("project", expected.project, is.project);
-  if (is.zone != expected.zone) return differs("zone", expected.zone, is.zone);
-  if (is.purpose != expected.purpose) return differs("purpose", expected.purpose, is.purpose);
-  return {};
+  FALAJ_TRY(check_files(found.statement, expected.files));
+  return agree(found.statement, expected);
 }
 
-Result<std::string> ModelTrust::admit_foreign(const std::vector<FileDigest>& files,
+Result<std::string> ModelTrust::admit_foreign(const ModelStatement& expected,
                                               std::string_view bundle) const {
   if (bundle.empty() && signers_.empty()) return std::string();
   if (bundle.empty()) {
@@ -107,7 +110,11 @@ Result<std::string> ModelTrust::admit_foreign(const std::vector<FileDigest>& fil
                  "the model carries no signature, and security.model_signers names who must sign"};
   }
   const SignedModel found = FALAJ_TRY(verify_model(bundle, signers_));
-  FALAJ_TRY(check_files(found.statement, files));
+  const ModelStatement& is = found.statement;
+  FALAJ_TRY(check_files(is, expected.files));
+  if (!is.project.empty() || !is.zone.empty() || !is.purpose.empty()) {
+    FALAJ_TRY(agree(is, expected));
+  }
   return found.signer;
 }
 

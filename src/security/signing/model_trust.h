@@ -34,10 +34,11 @@ class ModelTrust {
   Status admit(const ModelStatement& expected, std::string_view bundle) const;
 
   // A model from elsewhere: FJ-7061 unless one of the accepted signers signed exactly these files.
+  // Where the statement names a project, zone or purpose (another Falaj made it), these and the
+  // model must be the expected ones; the name that other tools put down is that of a folder.
   // Without any accepted signer a missing bundle ("") is fine; a bundle that is there must verify.
   // Returns the signer's fingerprint, "" when nobody had to sign.
-  Result<std::string> admit_foreign(const std::vector<FileDigest>& files,
-                                    std::string_view bundle) const;
+  Result<std::string> admit_foreign(const ModelStatement& expected, std::string_view bundle) const;
 
   // Of this server's own key, for other tools: PEM and name.
   std::string public_key() const { return key_.public_key().to_pem(); }

@@ -58,21 +58,41 @@ TEST_F(ModelTrustTest, a_bundle_of_another_server_is_not_its_own) {
   const std::string bundle = sign_model(statement(), other).value();
   EXPECT_NE(reason(trust->admit(statement(), bundle)), "admitted");
   // As a model from elsewhere it is welcome.
-  EXPECT_EQ(trust->admit_foreign(statement().files, bundle).value(),
-            other.public_key().fingerprint());
+  EXPECT_EQ(trust->admit_foreign(statement(), bundle).value(), other.public_key().fingerprint());
 }
 
 TEST_F(ModelTrustTest, who_must_sign_is_for_the_policy_to_say) {
-  const auto files = statement().files;
-  EXPECT_EQ(open()->admit_foreign(files, "").value(), "");
+  const auto expected = statement();
+  EXPECT_EQ(open()->admit_foreign(expected, "").value(), "");
   const auto a = crypto::PrivateKey::generate(crypto::KeyType::kP256).value();
   const auto b = crypto::PrivateKey::generate(crypto::KeyType::kP256).value();
   const auto trust = open(a.public_key().to_pem() + b.public_key().to_pem());
-  EXPECT_FALSE(trust->admit_foreign(files, "").ok());
-  EXPECT_TRUE(trust->admit_foreign(files, sign_model(statement(), b).value()).ok());
+  EXPECT_FALSE(trust->admit_foreign(expected, "").ok());
+  EXPECT_TRUE(trust->admit_foreign(expected, sign_model(statement(), b).value()).ok());
   const auto c = crypto::PrivateKey::generate(crypto::KeyType::kP256).value();
-  EXPECT_FALSE(trust->admit_foreign(files, sign_model(statement(), c).value()).ok());
-  EXPECT_FALSE(open()->admit_foreign(files, sign_model(statement(), c).value()).ok());
+  EXPECT_FALSE(trust->admit_foreign(expected, sign_model(statement(), c).value()).ok());
+  EXPECT_FALSE(open()->admit_foreign(expected, sign_model(statement(), c).value()).ok());
+}
+
+TEST_F(ModelTrustTest, a_bundle_for_something_else_is_not_for_this) {
+  const auto signer = crypto::PrivateKey::generate(crypto::KeyType::kP256).value();
+  const auto trust = open(signer.public_key().to_pem());
+  const auto signed_for = [&](const std::function<void(ModelStatement&)>& change) {
+    ModelStatement other = statement();
+    change(other);
+    const auto admitted = trust->admit_foreign(statement(), sign_model(other, signer).value());
+    return admitted.ok() ? "admitted" : reason(admitted.error());
+  };
+  EXPECT_EQ(signed_for([](ModelStatement&) {}), "admitted");
+  EXPECT_NE(signed_for([](auto& s) { s.model = "churn"; }).find("model 'churn'"),
+            std::string::npos);
+  EXPECT_NE(signed_for([](auto& s) { s.purpose = "marketing"; }).find("purpose 'marketing'"),
+            std::string::npos);
+  EXPECT_NE(signed_for([](auto& s) { s.zone = "eu"; }).find("zone 'eu'"), std::string::npos);
+  EXPECT_NE(signed_for([](auto& s) { s.project = "hr"; }).find("project 'hr'"), std::string::npos);
+  // Another tool names a folder and knows no purpose.
+  const auto folder = [](ModelStatement& s) { s = {"folder", s.files, "", "", ""}; };
+  EXPECT_EQ(signed_for(folder), "admitted");
 }
 
 TEST_F(ModelTrustTest, a_signer_that_cannot_be_read_stops_the_start) {
