@@ -1,7 +1,9 @@
 """Attacks by waiting: requests that ask for nothing but time must not keep others from answers."""
 
 import json
+import os
 import select
+import signal
 import socket
 import unittest
 
@@ -16,12 +18,12 @@ EACH_MAX = 64
 
 
 class Waits(Arena):
-    """Everybody waits for one job that does not end by itself."""
+    """Everybody waits for one job."""
 
     @classmethod
     def prepare(cls, server):
         shop.stock(server)
-        server.apply(shop.train_job("long", rounds=100000, time_max="5m"))
+        server.apply(shop.train_job("long", rounds=10000, time_max="5m"))
 
     def wait_for(self, job):
         link = socket.create_connection(self.server.address(), timeout=PATIENCE_SECONDS)
@@ -42,7 +44,7 @@ class Waits(Arena):
 
     def test_many_waiting_requests_hold_up_nobody(self):
         job = self.server.train("long")["job"]
-        self.server.engine()
+        os.kill(self.server.engine(), signal.SIGSTOP)  # It does not end by itself.
         waiting = [self.wait_for(job) for _ in range(WAITING)]
         # Each goes through the pool; were it held by those who wait, one of them would be told
         # first.
