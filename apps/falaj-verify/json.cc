@@ -335,6 +335,8 @@ std::optional<std::int64_t> parse_time(std::string_view text) {
     for (std::size_t i = begin; i < begin + count; ++i) value = value * 10 + (text[i] - '0');
     return value;
   };
+  const std::int64_t year = number(0, 4);
+  if (year < 1678 || year > 2261) return {};  // What nanoseconds can count.
   const std::int64_t month = number(5, 2);
   const std::int64_t day = number(8, 2);
   if (month < 1 || month > 12 || day < 1 || day > 31) return {};
@@ -353,7 +355,7 @@ std::optional<std::int64_t> parse_time(std::string_view text) {
       unit /= 10;
     }
   }
-  const std::int64_t seconds = days_of(number(0, 4), month, day) * 86'400 + number(11, 2) * 3'600 +
+  const std::int64_t seconds = days_of(year, month, day) * 86'400 + number(11, 2) * 3'600 +
                                number(14, 2) * 60 + number(17, 2);
   return seconds * 1'000'000'000 + nanos;
 }

@@ -610,6 +610,15 @@ TEST(Tampering, of_each_kind_becomes_a_seed_where_one_is_asked_for) {
   }
 }
 
+TEST(Verifier, reads_the_times_that_nanoseconds_can_count_and_no_others) {
+  EXPECT_EQ(parse_time("1970-01-01T00:00:01.5Z"), std::nullopt);
+  EXPECT_EQ(parse_time("1970-01-01T00:00:01.500Z"), 1'500'000'000);
+  EXPECT_TRUE(parse_time("1678-01-01T00:00:00Z") < parse_time("2261-12-31T23:59:59.999999999Z"));
+  EXPECT_EQ(parse_time("1677-12-31T23:59:59Z"), std::nullopt);
+  EXPECT_EQ(parse_time("2262-01-01T00:00:00Z"), std::nullopt);
+  EXPECT_EQ(parse_time("9338-11-16T08:30:00Z"), std::nullopt);
+}
+
 TEST(Verifier, reads_a_long_log_and_says_how_quickly) {
   const World world;
   Pieces pieces;

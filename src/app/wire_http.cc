@@ -36,10 +36,10 @@ void wire_exports(Storage& storage, Features& features, Training& training,
                             const features::ExportRequest& request) {
     return features::export_set(*sets, *storage.blobs, *storage.audit, context, request);
   };
-  services.export_onnx = [&storage, models = training.models.get()](
-                             const security::RequestContext& context,
-                             const registry::ModelFileRequest& request) {
-    return registry::export_onnx(*models, *storage.blobs, *storage.audit, context, request);
+  services.export_model = [&storage, models = training.models.get()](
+                              const security::RequestContext& context,
+                              const registry::ModelFileRequest& request) {
+    return registry::export_file(*models, *storage.blobs, *storage.audit, context, request);
   };
 }
 

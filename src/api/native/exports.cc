@@ -48,15 +48,30 @@ net::Response export_reply(Services& services, const net::Request& request) {
   return response;
 }
 
-Result<std::string> model_file(Services& services, const net::Request& request) {
+Result<std::string> model_file(Services& services, const net::Request& request,
+                               registry::ModelFile file) {
   const security::RequestContext context = FALAJ_TRY(context_of(request, services.catalog));
-  registry::ModelFileRequest wanted{request.params.find("name")->second, 0};
+  registry::ModelFileRequest wanted{request.params.find("name")->second, 0, file};
   const std::string& text = request.params.find("version")->second;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wanted.version);
   if (error != std::errc{} || end != text.data() + text.size()) {
     return Error{ErrorId::kInvalidArgument, "'" + text + "' is no version: a whole number"};
   }
-  return services.export_onnx(context, wanted);
+  return services.export_model(context, wanted);
+}
+
+net::Route file_route(Services& services, const char* path, const char* summary,
+                      registry::ModelFile file) {
+  return net::Route(net::Method::kGet, path, net::Permission("data.export"),
+                    net::Target::object("Model", "name"), summary,
+                    [&services, file](const net::Request& request) {
+                      Result<std::string> bytes = model_file(services, request, file);
+                      if (!bytes.ok()) return net::problem(bytes.error(), request);
+                      net::Response response;
+                      response.content_type = "application/octet-stream";
+                      response.body = std::move(bytes).value();
+                      return response;
+                    });
 }
 
 }  // namespace
@@ -70,18 +85,13 @@ std::vector<net::Route> export_routes(Services& services) {
       "header Falaj-Aad-Prefix is needed to read it.",
       [&services](const net::Request& request) { return export_reply(services, request); }));
   routes.back().gives = net::Gives::kFile;
-  routes.push_back(net::Route(net::Method::kGet, "/api/v1/models/{name}/versions/{version}/onnx",
-                              net::Permission("data.export"), net::Target::object("Model", "name"),
+  routes.push_back(file_route(services, "/api/v1/models/{name}/versions/{version}/onnx",
                               "The ONNX file of a model's version, as it was registered.",
-                              [&services](const net::Request& request) {
-                                Result<std::string> bytes = model_file(services, request);
-                                if (!bytes.ok()) return net::problem(bytes.error(), request);
-                                net::Response response;
-                                response.content_type = "application/octet-stream";
-                                response.body = std::move(bytes).value();
-                                return response;
-                              }));
-  routes.back().gives = net::Gives::kFile;
+                              registry::ModelFile::kOnnx));
+  routes.push_back(
+      file_route(services, "/api/v1/models/{name}/versions/{version}/native",
+                 "The file of the engine that trained it (model.txt of its signature).",
+                 registry::ModelFile::kNative));
   return routes;
 }
 

@@ -65,7 +65,7 @@ struct Services {
       export_set{};
   std::function<Result<std::string>(const security::RequestContext&,
                                     const registry::ModelFileRequest&)>
-      export_onnx{};
+      export_model{};
 };
 
 class LiveFeed;
