@@ -20,6 +20,7 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       security::kAuditMigration,
       security::kIdentityMigration,
       security::kCallerZonesMigration,
+      security::kFormerNamesMigration,
       security::residency::kResidencyMigration,
       features::kFeaturesMigration,
       features::kErasureMigration,

@@ -456,5 +456,38 @@ TEST(Denials, a_flood_is_counted_and_each_can_be_asked_about) {
   EXPECT_EQ(told, 5000U) << "none is lost";
 }
 
+TEST(Policies, lets_nobody_hand_out_what_speaks_for_those_who_may_do_more) {
+  const Policies policies(PolicyInput{
+      {grant("root", R"({"to":["user:root"],"role":"admin","on":"platform"})"),
+       grant("desk", R"({"to":["user:desk"],"actions":["identity.write"],"on":"platform"})"),
+       grant("pay", R"({"to":["group:pay"],"role":"editor","on":{"project":"pay"}})"),
+       grant("pay-admin", R"({"to":["user:amal"],"role":"admin","on":{"project":"pay"}})"),
+       grant("over", R"({"to":["service:old"],"role":"admin","on":"platform",
+             "expires":"2020-01-01T00:00:00Z"})"),
+       grant("never", R"({"effect":"forbid","to":["service:plain"],"actions":["*"],
+             "on":"platform"})"),
+       grant("all", R"({"to":["everyone"],"actions":["objects.read"],"on":{"project":"open"}})"),
+       grant("glass", R"({"to":["service:fire"],"role":"break-glass","on":"platform"})")},
+      {Group{"pay", {"group:builders"}}, Group{"builders", {"service:bot", "user:awaited"}}},
+      {}});
+  const auto may = [&](const std::string& who, std::string_view subject) {
+    const Principal asker = user("user:" + who);
+    return policies.may_act_for(asks(asker, "", {}), subject).ok();
+  };
+  for (const char* subject : {"user:root", "service:bot", "user:awaited", "service:fire"}) {
+    EXPECT_TRUE(may("root", subject)) << subject;
+    EXPECT_FALSE(may("desk", subject)) << subject;
+  }
+  EXPECT_TRUE(may("amal", "service:bot")) << "all of it lies in the project";
+  EXPECT_FALSE(may("amal", "user:root"));
+  for (const char* subject : {"service:unknown", "service:old", "service:plain", "user:desk"}) {
+    EXPECT_TRUE(may("desk", subject)) << subject;
+  }
+  Principal limited = user("user:root");
+  limited.scopes = std::vector<Scope>{parse_scope("identity.write").value()};
+  EXPECT_FALSE(policies.may_act_for(asks(limited, "", {}), "service:bot").ok())
+      << "a credential gives no more than itself";
+}
+
 }  // namespace
 }  // namespace falaj::security::access

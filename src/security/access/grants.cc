@@ -168,6 +168,21 @@ Result<Group> decode_group(const storage::Object& object) {
   return group;
 }
 
+Result<bool> names_subject(storage::SqlTransaction& tx, const std::string& subject) {
+  const auto holds = [&](const std::vector<std::string>& list) {
+    return std::ranges::find(list, subject) != list.end();
+  };
+  for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "Grant"))) {
+    const Result<Grant> grant = decode_grant(object);
+    if (!grant.ok() || holds(grant->to)) return true;
+  }
+  for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "Group"))) {
+    const Result<Group> group = decode_group(object);
+    if (!group.ok() || holds(group->members)) return true;
+  }
+  return false;
+}
+
 std::vector<storage::KindInfo> kinds() {
   using storage::Object;
   using storage::Reference;

@@ -70,6 +70,10 @@ inline constexpr std::string_view kEveryone = "everyone";  // Every known caller
 Result<Grant> decode_grant(const storage::Object& object);
 Result<Group> decode_group(const storage::Object& object);
 
+// Whether a declared Grant or Group names this subject, in these very words. One that cannot be
+// read counts as if it did.
+Result<bool> names_subject(storage::SqlTransaction& tx, const std::string& subject);
+
 // Grant and Group, for the catalog. Both stand above projects.
 std::vector<storage::KindInfo> kinds();
 

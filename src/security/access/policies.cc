@@ -338,22 +338,38 @@ Status Policies::may_regroup(const AccessRequest& request, std::string_view grou
     return Error{Code::kPermissionDenied,
                  "Group '" + std::string(group) + "' needs access.write on the platform"};
   }
-  const std::vector<std::uint32_t>* reach = index_->find(subject);
-  if (reach == nullptr) return {};
-  RuleList rules;
-  for (const std::uint32_t one : *reach) {
-    const SubjectRules& of = index_->rules[one];
-    rules.insert(rules.end(), of.anywhere.begin(), of.anywhere.end());
-    for (const auto& [project, list] : of.by_project) {
-      rules.insert(rules.end(), list.begin(), list.end());
-    }
-  }
-  for (const std::uint32_t place : rules) {
-    const Grant& grant = grants_[place];
-    FALAJ_TRY(may_change(request, grant,
-                         grant.effect == Effect::kForbid ? Change::kTake : Change::kGive));
+  for (const Grant* grant : reaching(subject)) {
+    FALAJ_TRY(may_change(request, *grant,
+                         grant->effect == Effect::kForbid ? Change::kTake : Change::kGive));
   }
   return {};
+}
+
+Status Policies::may_act_for(const AccessRequest& request, std::string_view subject) const {
+  for (const Grant* grant : reaching(subject)) {
+    if (grant->effect == Effect::kForbid || grant->expires <= request.now) continue;
+    if (may_hold(request, *grant).ok()) continue;
+    // Which grant it was is told to who may read grants, not here.
+    return Error{Code::kPermissionDenied, "'" + std::string(subject) +
+                                              "' may do more than you: only who may do all of it "
+                                              "can give out what speaks for it"};
+  }
+  return {};
+}
+
+std::vector<const Grant*> Policies::reaching(std::string_view subject) const {
+  std::vector<const Grant*> rules;
+  const std::vector<std::uint32_t>* reach = index_->find(subject);
+  if (reach == nullptr) return rules;
+  const auto add = [&](const RuleList& list) {
+    for (const std::uint32_t place : list) rules.push_back(&grants_[place]);
+  };
+  for (const std::uint32_t one : *reach) {
+    const SubjectRules& of = index_->rules[one];
+    add(of.anywhere);
+    for (const auto& [project, list] : of.by_project) add(list);
+  }
+  return rules;
 }
 
 const Labels* Policies::labels(std::string_view kind, std::string_view project,

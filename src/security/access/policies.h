@@ -111,6 +111,11 @@ class Policies {
   // every permit and take every forbid that reaches the group.
   Status may_regroup(const AccessRequest& request, std::string_view group) const;
 
+  // May it hand out what speaks for `subject` (a principal's id, or a name that nobody has yet): a
+  // token, a password, a certificate? Needs all that permits to the subject, by itself or by its
+  // declared groups, allow. FJ-0003 when not.
+  Status may_act_for(const AccessRequest& request, std::string_view subject) const;
+
   // Where this caller is: its own zone, else the one that its groups (the provider's too) declare.
   // Groups that disagree make "ae+eu": no zone has such a name, so nothing may go there.
   Zone zone_of(const Principal& principal) const;
@@ -129,6 +134,8 @@ class Policies {
   template <class Visit>
   void each_rule(const AccessRequest& request, Rules which, Visit&& visit) const;
   Status may_hold(const AccessRequest& request, const Grant& grant) const;
+  // The grants to the subject and to its groups, without those to everyone.
+  std::vector<const Grant*> reaching(std::string_view subject) const;
 
   std::vector<Grant> grants_;
   std::vector<Group> groups_;

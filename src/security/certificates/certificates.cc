@@ -154,12 +154,18 @@ Result<Certificates::Tick> Certificates::tick() {
   return Tick::kRenewed;
 }
 
+std::string Certificates::id_of(std::string_view service) const {
+  return crypto::SpiffeId{authority_.trust_domain(),
+                          std::string(kServicePath) + std::string(service)}
+      .text();
+}
+
 Result<IssuedCertificate> Certificates::issue(const RequestContext& context,
                                               std::string_view service,
                                               std::string_view request_pem) {
   const std::string path = std::string(kServicePath) + std::string(service);
   IssuedCertificate issued;
-  issued.id = crypto::SpiffeId{authority_.trust_domain(), path}.text();
+  issued.id = id_of(service);
   if (service_of(issued.id) != service || service.empty()) {
     return Error(Code::kInvalidArgument, "'" + std::string(service.substr(0, 100)) +
                                              "' is no service's name: use letters, digits, . - _");

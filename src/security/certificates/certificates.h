@@ -63,6 +63,8 @@ class Certificates {
   // Renews the server's certificate if it is time; kRenewed: take server() again.
   Result<Tick> tick();
 
+  // "spiffe://DOMAIN/service/NAME": who shows a certificate for `service` is.
+  std::string id_of(std::string_view service) const;
   // A certificate for the process `service` (spiffe://…/service/NAME), whose key stays where the
   // request was made. Audited, and refused when it cannot be. kInvalidArgument for a name that is
   // not a path segment or a request that does not hold.

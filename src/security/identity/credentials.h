@@ -16,6 +16,10 @@ namespace falaj::security {
 // a cookie says who asks.
 enum class Method : std::uint8_t { kSafe, kUnsafe };
 
+// kStillThere: whether the caller of a request that goes on (a stream) would be let in now. That is
+// no sign of life of theirs.
+enum class Asking : std::uint8_t { kRequest, kStillThere };
+
 // As the request brought them; views into it.
 struct Credentials {
   std::string_view authorization;  // The header's value.
@@ -24,6 +28,7 @@ struct Credentials {
   std::string_view tls_peer;       // SPIFFE id of a verified client certificate.
   std::string_view address;        // Of the client, for back-off.
   Method method = Method::kSafe;
+  Asking asking = Asking::kRequest;
 };
 
 // "fj_" id "_" secret: 12 and 43 characters. The id finds the row, the secret proves it.

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "crypto/base64.h"
 #include "crypto/kdf.h"
+#include "security/access/grants.h"
 
 namespace falaj::security {
 namespace {
@@ -158,6 +159,8 @@ const storage::Migration kCallerZonesMigration{
     "security-011-caller-zones",
     "ALTER TABLE users ADD COLUMN zone TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE tokens ADD COLUMN zone TEXT NOT NULL DEFAULT '';"};
+const storage::Migration kFormerNamesMigration{
+    "security-012-former-names", "CREATE TABLE former_names (hash TEXT PRIMARY KEY) STRICT;"};
 
 Value to_value(const User& user) {
   Value value;
@@ -304,11 +307,7 @@ Result<User> Directory::add_user(const RequestContext& context, const NewUser& r
     if (count.front().integer(0) >= static_cast<std::int64_t>(kUsersMax)) {
       return Error{ErrorId::kQuotaReached, "there are as many users as this server keeps"};
     }
-    const SqlRows same = FALAJ_TRY(tx.query("SELECT 1 FROM users WHERE kind = ? AND name = ?",
-                                            {std::string(kind_word(user.kind)), user.name}));
-    if (!same.empty()) {
-      return Error{Code::kConflict, "the name '" + user.name + "' is taken; choose another"};
-    }
+    FALAJ_TRY(check_free(tx, user.kind, user.name));
     FALAJ_TRY(tx.execute(
         "INSERT INTO users (id, kind, name, password, source, state, created, seen, zone)"
         " VALUES (?, ?, ?, ?, ?, 'active', ?, 0, ?)",
@@ -358,6 +357,7 @@ Status Directory::set_zone(const RequestContext& context, const std::string& id,
 Status Directory::remove_user(const RequestContext& context, const std::string& id) {
   return change(context, {"user.delete", audit_object(id), Value()},
                 [&](SqlTransaction& tx) -> Status {
+                  FALAJ_TRY(retire_name(tx, id));
                   FALAJ_TRY(tx.execute("DELETE FROM tokens WHERE user = ?", {id}));
                   const auto rows = FALAJ_TRY(tx.execute("DELETE FROM users WHERE id = ?", {id}));
                   if (rows == 0) return no_such_user(id);
@@ -368,13 +368,47 @@ Status Directory::remove_user(const RequestContext& context, const std::string& 
 Status Directory::rename(const RequestContext& context, const std::string& id,
                          const std::string& name) {
   const std::string normal = FALAJ_TRY(normal_user_name(name));
-  return change(context, {"user.rename", audit_object(id), Value()},
-                [&](SqlTransaction& tx) -> Status {
-                  const auto rows =
-                      FALAJ_TRY(tx.execute("UPDATE users SET name = ? WHERE id = ?", {normal, id}));
-                  if (rows == 0) return no_such_user(id);
-                  return {};
-                });
+  return change(
+      context, {"user.rename", audit_object(id), Value()}, [&](SqlTransaction& tx) -> Status {
+        const bool service = id.starts_with("service:");
+        FALAJ_TRY(check_free(tx, service ? PrincipalKind::kService : PrincipalKind::kUser, normal));
+        FALAJ_TRY(retire_name(tx, id));
+        const auto rows =
+            FALAJ_TRY(tx.execute("UPDATE users SET name = ? WHERE id = ?", {normal, id}));
+        if (rows == 0) return no_such_user(id);
+        return {};
+      });
+}
+
+std::string Directory::former_hash(PrincipalKind kind, std::string_view name) const {
+  return crypto::base64url(crypto::hmac_sha256(key_.view(), "former-name:" + name_key(kind, name)));
+}
+
+Status Directory::check_free(SqlTransaction& tx, PrincipalKind kind,
+                             const std::string& name) const {
+  const SqlRows same = FALAJ_TRY(tx.query("SELECT 1 FROM users WHERE kind = ? AND name = ?",
+                                          {std::string(kind_word(kind)), name}));
+  if (!same.empty()) {
+    return Error{Code::kConflict, "the name '" + name + "' is taken; choose another"};
+  }
+  const SqlRows former =
+      FALAJ_TRY(tx.query("SELECT 1 FROM former_names WHERE hash = ?", {former_hash(kind, name)}));
+  if (former.empty()) return {};
+  const bool named = FALAJ_TRY(access::names_subject(tx, name_key(kind, name)));
+  if (!named) return {};
+  return Error{Code::kConflict, "the name '" + name +
+                                    "' was somebody else's, and grants or groups still name it: "
+                                    "take it out of them first, or choose another"};
+}
+
+Status Directory::retire_name(SqlTransaction& tx, const std::string& id) const {
+  const SqlRows rows = FALAJ_TRY(tx.query("SELECT kind, name FROM users WHERE id = ?", {id}));
+  if (rows.empty()) return no_such_user(id);
+  const auto kind =
+      rows.front().text(0) == "service" ? PrincipalKind::kService : PrincipalKind::kUser;
+  FALAJ_TRY(tx.execute("INSERT INTO former_names (hash) VALUES (?) ON CONFLICT DO NOTHING",
+                       {former_hash(kind, rows.front().text(1))}));
+  return {};
 }
 
 void Directory::seen(const std::string& id) {

@@ -102,6 +102,7 @@ Result<std::string> normal_user_name(std::string_view name);
 
 extern const storage::Migration kIdentityMigration;
 extern const storage::Migration kCallerZonesMigration;
+extern const storage::Migration kFormerNamesMigration;
 
 // Thread-safe. Changes block on SQL; snapshot() and check_token() never do.
 class Directory {
@@ -114,8 +115,9 @@ class Directory {
   Status load();
   std::shared_ptr<const DirectorySnapshot> snapshot() const { return published_.load(); }
 
-  // `password` is an encoded hash or "". kConflict when the name is taken. `id` is "" for a fresh
-  // one, or that of a caller whom the identity provider vouches for.
+  // `password` is an encoded hash or "". kConflict when the name is taken, or when it was somebody
+  // else's who is gone and grants or groups still name it: they must not pass to a namesake. `id`
+  // is "" for a fresh one, or that of a caller whom the identity provider vouches for.
   struct NewUser {
     PrincipalKind kind = PrincipalKind::kUser;
     std::string name;
@@ -157,6 +159,10 @@ class Directory {
   Status change(const RequestContext& context, const AuditEvent& event,
                 const std::function<Status(storage::SqlTransaction&)>& change);
   Status publish() FALAJ_REQUIRES(changing_);
+  // Names that were somebody's, as keyed hashes: who is deleted leaves no name behind.
+  std::string former_hash(PrincipalKind kind, std::string_view name) const;
+  Status check_free(storage::SqlTransaction& tx, PrincipalKind kind, const std::string& name) const;
+  Status retire_name(storage::SqlTransaction& tx, const std::string& id) const;
 
   storage::SqlStore& sql_;
   Audit& audit_;

@@ -52,7 +52,10 @@ Identity::Identity(IdentityOptions options, IdentityPorts ports, crypto::SecretB
       ports_(std::move(ports)),
       passwords_(options_.passwords),
       directory_(ports_.sql, ports_.audit, ports_.clock, ports_.random, std::move(key)),
-      sessions_(options_.sessions, ports_.random),
+      sessions_(options_.sessions, ports_.random,
+                [this](const Principal& principal, std::string_view proof) {
+                  return account_holds(principal, proof);
+                }),
       jobs_(ports_.random),
       throttle_(options_.throttle),
       recent_(ports_.random),
@@ -100,7 +103,7 @@ Result<PrincipalPtr> Identity::authenticate(const Credentials& credentials) {
   if (!cookie.empty()) {
     const auto check =
         credentials.method == Method::kSafe ? Sessions::CheckCsrf::kNo : Sessions::CheckCsrf::kYes;
-    return sessions_.use(cookie, credentials.csrf, check, ports_.clock.now());
+    return sessions_.use(cookie, credentials.csrf, check, ports_.clock.now(), credentials.asking);
   }
   if (!credentials.tls_peer.empty()) return process(credentials.tls_peer);
   return options_.sign_in == SignIn::kDeveloper ? developer_ : nobody_;
@@ -181,9 +184,9 @@ Result<PrincipalPtr> Identity::by_password(const std::string& name, const std::s
   const Timestamp now = ports_.clock.now();
   const std::string credential = password_credential(name, password);
   if (PrincipalPtr known = recent_.find(credential, generation, now)) return known;
-  PrincipalPtr principal = FALAJ_TRY(prove_password(name, password, address));
-  recent_.keep(credential, generation, now + options_.password_proven_for, principal);
-  return principal;
+  const Proven proven = FALAJ_TRY(prove_password(name, password, address));
+  recent_.keep(credential, generation, now + options_.password_proven_for, proven.principal);
+  return proven.principal;
 }
 
 std::optional<Duration> Identity::back_off(std::string_view name, std::string_view address) const {
@@ -191,8 +194,18 @@ std::optional<Duration> Identity::back_off(std::string_view name, std::string_vi
   return throttle_.wait(normal.ok() ? *normal : std::string(name), address, ports_.clock.now());
 }
 
-Result<PrincipalPtr> Identity::prove_password(const std::string& name, const std::string& password,
-                                              std::string_view address) {
+bool Identity::account_holds(const Principal& principal, std::string_view proof) const {
+  const auto now = directory_.snapshot();
+  const auto found = now->accounts.find(principal.id);
+  if (found == now->accounts.end()) return false;
+  const DirectorySnapshot::Account& account = found->second;
+  return account.user.state == AccountState::kActive && account.password == proof &&
+         account.user.zone == principal.zone;
+}
+
+Result<Identity::Proven> Identity::prove_password(const std::string& name,
+                                                  const std::string& password,
+                                                  std::string_view address) {
   if (setup_pending() && options_.sign_in == SignIn::kRequired) {
     return Error{ErrorId::kSetupPending,
                  "nobody can sign in before the first administrator is set up"};
@@ -215,22 +228,26 @@ Result<PrincipalPtr> Identity::prove_password(const std::string& name, const std
   throttle_.succeeded(key);
   Principal principal = principal_of(account->user);
   principal.credential = "password";
+  Proven proven{nullptr, account->password};
   if (match == crypto::PasswordMatch::kYesButOutdated) {
-    const Result<std::string> again = passwords_.hash(password);
+    Result<std::string> again = passwords_.hash(password);
     if (again.ok()) {
       const auto context = system_context("service:identity", ProjectName(), Zone());
       const Status kept = directory_.set_password(context, principal.id, *again);
       if (!kept.ok()) log::warn("password not hashed anew", {{"why", kept.error().message}});
+      if (kept.ok()) proven.by = std::move(again).value();
     }
   }
-  return PrincipalPtr(std::make_shared<const Principal>(std::move(principal)));
+  proven.principal = std::make_shared<const Principal>(std::move(principal));
+  return proven;
 }
 
 Result<SignedIn> Identity::sign_in(const std::string& name, const std::string& password,
                                    std::string_view address) {
-  const PrincipalPtr principal = FALAJ_TRY(prove_password(name, password, address));
+  const Proven proven = FALAJ_TRY(prove_password(name, password, address));
+  const PrincipalPtr& principal = proven.principal;
   SignedIn done;
-  done.session = FALAJ_TRY(sessions_.start(*principal, ports_.clock.now()));
+  done.session = FALAJ_TRY(sessions_.start(*principal, ports_.clock.now(), proven.by));
   done.principal = principal;
   RequestContext context;
   context.principal = *principal;
@@ -277,10 +294,14 @@ Status Identity::keep_provider_user(const Principal& principal) {
   user.source = "oidc";
   user.id = principal.id;
   user.name = std::string(kProviderName) + normal_user_name(principal.name).value_or(rest);
-  if (now->by_name(PrincipalKind::kUser, user.name) != nullptr) user.name += "-" + rest;
   RequestContext context;
   context.principal = principal;
-  FALAJ_TRY(directory_.add_user(context, user));
+  Result<User> made = directory_.add_user(context, user);
+  if (!made.ok() && made.error().code == Code::kConflict) {
+    user.name += "-" + rest;  // Somebody else's, now or before.
+    made = directory_.add_user(context, user);
+  }
+  FALAJ_TRY(made);
   changed();
   return {};
 }
@@ -360,9 +381,9 @@ Status Identity::set_password(const RequestContext& context, const std::string& 
 
 Status Identity::change_password(const RequestContext& context, const std::string& present,
                                  const std::string& next, std::string_view address) {
-  const PrincipalPtr proven = FALAJ_TRY(prove_password(context.principal.name, present, address));
-  if (proven->id != context.principal.id) return wrong_password();
-  return set_password(context, proven->id, next);
+  const Proven proven = FALAJ_TRY(prove_password(context.principal.name, present, address));
+  if (proven.principal->id != context.principal.id) return wrong_password();
+  return set_password(context, proven.principal->id, next);
 }
 
 // Nothing that was opened before holds any longer.

@@ -131,8 +131,14 @@ class Identity {
   Result<PrincipalPtr> by_jwt(const std::string& token);
   Result<PrincipalPtr> by_password(const std::string& name, const std::string& password,
                                    std::string_view address);
-  Result<PrincipalPtr> prove_password(const std::string& name, const std::string& password,
-                                      std::string_view address);
+  struct Proven {
+    PrincipalPtr principal;
+    std::string by;  // The password's hash, as it stands in the directory.
+  };
+  Result<Proven> prove_password(const std::string& name, const std::string& password,
+                                std::string_view address);
+  // Whether a session that was started so may go on.
+  bool account_holds(const Principal& principal, std::string_view proof) const;
   Result<Principal> provider_principal(const ProviderCaller& caller) const;
   Status keep_provider_user(const Principal& principal);
   Status no_longer(const std::string& user);

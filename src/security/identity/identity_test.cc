@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "base/json.h"
 #include "crypto/base64.h"
 #include "crypto/testing/fake_random.h"
+#include "storage/objects.h"
 #include "storage/open.h"
 
 namespace falaj::security {
@@ -15,7 +18,9 @@ constexpr const char* kPassword = "correct horse battery";
 class IdentityTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(sql_->migrate({kAuditMigration, kIdentityMigration, kCallerZonesMigration}).ok());
+    ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, kAuditMigration, kIdentityMigration,
+                               kCallerZonesMigration, kFormerNamesMigration})
+                    .ok());
     open(SignIn::kRequired);
   }
   void open(SignIn sign_in) {
@@ -346,6 +351,108 @@ TEST_F(IdentityTest, a_jwt_without_a_provider_is_refused_and_a_certificate_is_a_
   ASSERT_TRUE(principal.ok());
   EXPECT_EQ((*principal)->id, "service:spiffe://falaj.local/witness");
   EXPECT_EQ((*principal)->kind, PrincipalKind::kService);
+}
+
+// Tells the hour, and lets something happen at the n-th look.
+class MeddlingClock final : public Clock {
+ public:
+  explicit MeddlingClock(const Clock& base) : base_(base) {}
+  Timestamp now() const override {
+    if (looks_left_ > 0 && --looks_left_ == 0) meddle_();
+    return base_.now();
+  }
+  void at_look(int number, std::function<void()> meddle) {
+    meddle_ = std::move(meddle);
+    looks_left_ = number;
+  }
+
+ private:
+  const Clock& base_;
+  std::function<void()> meddle_;
+  mutable int looks_left_ = 0;
+};
+
+// The password is proven, and before the session is there the administrator has changed the user.
+TEST_F(IdentityTest, a_sign_in_that_an_administrator_overtakes_opens_nothing) {
+  set_up();
+  MeddlingClock meddling(clock_);
+  IdentityOptions options;
+  options.passwords = {.passes = 1, .memory = 8192};
+  identity_ =
+      Identity::open(options, {*sql_, audit_, meddling, random_, nullptr, nullptr, nullptr},
+                     crypto::SecretBytes(std::string_view("0123456789abcdef0123456789abcdef")))
+          .value();
+  using Change = std::function<Status(const std::string& id)>;
+  const std::vector<std::pair<std::string, Change>> changes{
+      {"disabled",
+       [&](const auto& id) {
+         return identity_->set_state(as_root(), id, AccountState::kDisabled);
+       }},
+      {"deleted", [&](const auto& id) { return identity_->remove_user(as_root(), id); }},
+      {"reset",
+       [&](const auto& id) { return identity_->set_password(as_root(), id, "another password"); }},
+      {"moved", [&](const auto& id) { return identity_->set_zone(as_root(), id, Zone("eu")); }},
+  };
+  for (const auto& [name, change] : changes) {
+    const User user = identity_->add_user(as_root(), name, kPassword).value();
+    ASSERT_TRUE(identity_->sign_in(name, kPassword, "a").ok());
+    // The first look is the throttle's, the second the session's.
+    meddling.at_look(2, [&] { EXPECT_TRUE(change(user.id).ok()); });
+    EXPECT_EQ(identity_->sign_in(name, kPassword, "a").error().id, ErrorId::kCredentialExpired)
+        << name;
+    for (const SessionInfo& session : identity_->sessions().list()) {
+      EXPECT_NE(session.user, user.id) << name;
+    }
+  }
+}
+
+// However it came to be: a session is worth no more than its account is now.
+TEST_F(IdentityTest, a_session_holds_no_longer_than_its_account) {
+  set_up();
+  const User alice = identity_->add_user(as_root(), "alice", kPassword).value();
+  const SignedIn open = identity_->sign_in("alice", kPassword, "a").value();
+  Credentials shown;
+  const std::string cookie = std::string(kSessionCookie) + "=" + open.session.cookie;
+  shown.cookie = cookie;
+  EXPECT_TRUE(identity_->authenticate(shown).ok());
+  // Past Identity, so that nobody ends the session.
+  ASSERT_TRUE(identity_->directory().set_state(as_root(), alice.id, AccountState::kDisabled).ok());
+  EXPECT_EQ(identity_->authenticate(shown).error().id, ErrorId::kCredentialExpired);
+  ASSERT_TRUE(identity_->directory().set_state(as_root(), alice.id, AccountState::kActive).ok());
+  EXPECT_FALSE(identity_->authenticate(shown).ok()) << "it has ended for good";
+}
+
+TEST_F(IdentityTest, what_was_given_to_somebody_who_is_gone_does_not_pass_to_a_namesake) {
+  set_up();
+  const auto declare = [&](const std::string& kind, const std::string& spec) {
+    storage::Object object{kind, "", "one", Value(), parse_json(spec).value(), 0, {}, {}};
+    EXPECT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                      FALAJ_TRY(storage::put_object(tx, object, clock_.now()));
+                      return {};
+                    })
+                    .ok());
+  };
+  declare("Grant", R"({"to":["user:alice"],"role":"admin","on":"platform"})");
+  declare("Group", R"({"members":["service:etl"]})");
+  // Declared before there was anybody: whom it names is the first of that name.
+  const User alice = identity_->add_user(as_root(), "alice", kPassword).value();
+  const User etl = identity_->add_service(as_root(), "etl").value();
+  EXPECT_EQ(identity_->resolve("user:alice"), alice.id);
+  ASSERT_TRUE(identity_->remove_user(as_root(), alice.id).ok());
+  ASSERT_TRUE(identity_->remove_user(as_root(), etl.id).ok());
+  EXPECT_EQ(identity_->resolve("user:alice"), std::nullopt);
+  EXPECT_EQ(identity_->add_user(as_root(), "Alice", kPassword).error().code, Code::kConflict);
+  EXPECT_EQ(identity_->add_service(as_root(), "etl").error().code, Code::kConflict);
+  EXPECT_TRUE(identity_->add_service(as_root(), "alice").ok()) << "a service is no user";
+  const User bob = identity_->add_user(as_root(), "bob", kPassword).value();
+  EXPECT_EQ(identity_->directory().rename(as_root(), bob.id, "alice").error().code,
+            Code::kConflict);
+  open(SignIn::kRequired);  // Another start does not forget.
+  EXPECT_FALSE(identity_->add_user(as_root(), "alice", kPassword).ok());
+  declare("Grant", R"({"to":["user:bob"],"role":"admin","on":"platform"})");
+  EXPECT_TRUE(identity_->add_user(as_root(), "alice", kPassword).ok()) << "nothing names it now";
+  ASSERT_TRUE(identity_->directory().rename(as_root(), bob.id, "robert").ok());
+  EXPECT_FALSE(identity_->add_user(as_root(), "bob", kPassword).ok()) << "renamed away";
 }
 
 }  // namespace

@@ -17,14 +17,15 @@ Error ended() { return {ErrorId::kCredentialExpired, "the session has ended; sig
 
 }  // namespace
 
-Sessions::Sessions(const SessionOptions& options, crypto::Random& random)
-    : options_(options), random_(random), csrf_key_(random.key()) {}
+Sessions::Sessions(const SessionOptions& options, crypto::Random& random, AccountHolds holds)
+    : options_(options), random_(random), holds_(std::move(holds)), csrf_key_(random.key()) {}
 
 bool Sessions::has_ended(const Session& session, Timestamp now) const {
-  return now >= session.expires || now - session.seen >= options_.idle;
+  return now >= session.expires || now - session.seen >= options_.idle ||
+         (holds_ && !holds_(*session.principal, session.proof));
 }
 
-Result<NewSession> Sessions::start(Principal principal, Timestamp now) {
+Result<NewSession> Sessions::start(Principal principal, Timestamp now, std::string proof) {
   const crypto::SecretBytes secret = random_.secret(32);
   NewSession made;
   made.cookie = crypto::base64url(secret.view());
@@ -34,11 +35,14 @@ Result<NewSession> Sessions::start(Principal principal, Timestamp now) {
   session.id = random_.hex_id(8);
   session.created = session.seen = now;
   session.expires = made.expires;
+  session.proof = std::move(proof);
   principal.credential = "session:" + session.id;
   principal.expires = made.expires;
   const std::string user = principal.id;
   session.principal = std::make_shared<const Principal>(std::move(principal));
   MutexLock lock(mutex_);
+  // Under the lock: who changes the account first publishes that, then ends its sessions here.
+  if (has_ended(session, now)) return ended();
   if (sessions_.size() >= options_.sessions_max) {
     std::erase_if(sessions_, [&](const auto& item) { return has_ended(item.second, now); });
   }
@@ -62,7 +66,7 @@ void Sessions::end_oldest_of(const std::string& user) {
 }
 
 Result<PrincipalPtr> Sessions::use(std::string_view cookie, std::string_view csrf, CheckCsrf check,
-                                   Timestamp now) {
+                                   Timestamp now, Asking why) {
   if (cookie.size() != kCookieBytes) return ended();
   const std::string key = key_of(cookie);
   MutexLock lock(mutex_);
@@ -77,7 +81,7 @@ Result<PrincipalPtr> Sessions::use(std::string_view cookie, std::string_view csr
     return Error{ErrorId::kCsrfRefused,
                  "a change needs the X-Falaj-CSRF header that belongs to the session"};
   }
-  session.seen = now;
+  if (why == Asking::kRequest) session.seen = now;
   return session.principal;
 }
 

@@ -112,5 +112,15 @@ TEST_F(SessionsTest, are_bounded_for_each_user_and_for_all) {
   EXPECT_TRUE(small.start({PrincipalKind::kUser, "user:y"}, clock_.now()).ok());
 }
 
+TEST_F(SessionsTest, a_look_whether_somebody_is_still_there_is_no_sign_of_life) {
+  const NewSession made = start("user:u_1");
+  clock_.advance(Duration::minutes(29));
+  EXPECT_TRUE(
+      sessions_.use(made.cookie, "", Sessions::CheckCsrf::kNo, clock_.now(), Asking::kStillThere)
+          .ok());
+  clock_.advance(Duration::minutes(1));
+  EXPECT_FALSE(sessions_.use(made.cookie, "", Sessions::CheckCsrf::kNo, clock_.now()).ok());
+}
+
 }  // namespace
 }  // namespace falaj::security
