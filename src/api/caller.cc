@@ -42,6 +42,19 @@ ProjectName project_of(const net::Request& request) {
   return ProjectName(request.query_param("project").value_or("default"));
 }
 
+net::Request kept_of(const net::Request& request) {
+  net::Request kept = request;
+  kept.body.clear();
+  kept.body_file.reset();
+  return kept;
+}
+
+Status ask_again(net::Request& kept) {
+  const auto again = parts_of(kept).again;  // A copy: the caller that holds it is replaced.
+  if (!again) return Error{Code::kPermissionDenied, "nobody let this request through"};
+  return again(kept);
+}
+
 std::optional<std::string> found_project(const net::Request& request) {
   return parts_of(request).project;
 }

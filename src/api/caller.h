@@ -27,6 +27,8 @@ struct CallerParts {
   std::optional<std::string> project{};
   // Whether what a project holds may go where the caller is; empty: nobody asks.
   std::function<bool(const std::string& project)> reaches{};
+  // The gate's question once more, about a request that it has let through (ask_again).
+  std::function<Status(net::Request& kept)> again{};
   // Told, on the event loop, of reply bytes that the socket took; may be empty.
   std::function<void(std::size_t)> on_sent{};
 };
@@ -40,6 +42,12 @@ const security::access::Policies& policies_of(const net::Request& request);
 
 // The project that the request is about: of its record, of ?project=, or "default".
 ProjectName project_of(const net::Request& request);
+
+// For a reply that goes on after its handler: the request as it came, without a body.
+net::Request kept_of(const net::Request& request);
+// Whether the gate would let it through now: same credential, same question. Sets the caller anew.
+// FJ-0003 when no gate ran. May block.
+Status ask_again(net::Request& kept);
 
 // Only what the gate found: the project of the record or name that the route's target named.
 std::optional<std::string> found_project(const net::Request& request);

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::string_view kReasonHeader = "X-Falaj-Reason";
 constexpr std::size_t kReasonBytesMax = 500;
-constexpr std::size_t kUnwrittenMax = 1000;
-constexpr std::int64_t kProjectShare = 10;  // Of principals' rates that one project may use.
+constexpr std::size_t kUnwrittenMax = 1000;  // Of denials, while the log cannot be written.
+constexpr std::int64_t kProjectShare = 10;   // Of principals' rates that one project may use.
 
 const telemetry::MetricInfo kDenied{"falaj_access_denied_total",
                                     "Requests that were denied to their caller.",
@@ -52,6 +52,15 @@ const std::string& parameter(const net::Request& request, const std::string& nam
   return found == request.params.end() ? kNone : found->second;
 }
 
+// Where the caller is may be said by its groups.
+security::PrincipalPtr placed(security::PrincipalPtr principal, const access::Policies& policies) {
+  Zone zone = policies.zone_of(*principal);
+  if (zone == principal->zone) return principal;
+  security::Principal there = *principal;
+  there.zone = std::move(zone);
+  return std::make_shared<const security::Principal>(std::move(there));
+}
+
 Value object_value(const ObjectRef& object) {
   // Asked for by a caller who may not: kept only where it looks like something declared.
   const auto shown = [](std::string_view text) {
@@ -81,17 +90,19 @@ Gate::Gate(GateParts parts)
       limited_(parts_.metrics.counter(kLimited)),
       broken_glass_(parts_.metrics.counter(kBrokenGlass)) {}
 
-Status Gate::pass(const net::Route& route, net::Request& request) {
+bool Gate::blocks(const net::Request& request) {
+  return !net::find_header(request.headers, kReasonHeader).empty();
+}
+
+Status Gate::pass(const net::Route& route, net::Request& request, Asking asking) {
   if (route.target.scope() == Target::Scope::kNothing) return {};
-  security::PrincipalPtr principal = FALAJ_TRY(parts_.authenticate(request));
+  security::PrincipalPtr principal = FALAJ_TRY(parts_.authenticate(request, asking));
   const auto policies = parts_.access.policies();
-  if (Zone zone = policies->zone_of(*principal); zone != principal->zone) {
-    security::Principal placed = *principal;
-    placed.zone = std::move(zone);
-    principal = std::make_shared<const security::Principal>(std::move(placed));
-  }
+  principal = placed(std::move(principal), *policies);
   request.principal = principal->id;
-  const std::int64_t rate = parts_.requests_per_second;
+  // A stream that goes on is no new request: nothing is counted or written down again.
+  const bool anew = asking == Asking::kRequest;
+  const std::int64_t rate = anew ? parts_.requests_per_second : 0;
   if (rate > 0 && !principal->id.empty()) FALAJ_TRY(limit(principal->id, rate, request));
   std::string reason = FALAJ_TRY(reason_of(request));
   Asked asked{.request = {.principal = *principal,
@@ -112,18 +123,27 @@ Status Gate::pass(const net::Route& route, net::Request& request) {
   if (rate > 0 && !project.empty()) {
     FALAJ_TRY(limit("project:" + std::string(project), rate * kProjectShare, request));
   }
-  if (asked.decision.because == Because::kBrokeGlass) FALAJ_TRY(record_broken_glass(route, asked));
-  if (parts_.admit) {
+  // A reason that was not needed here, and so not written down, opens nothing in the handler.
+  if (asked.decision.because != Because::kBrokeGlass) asked.reason.clear();
+  asked.request.reason = asked.reason;
+  if (anew && !asked.reason.empty()) FALAJ_TRY(record_broken_glass(asked));
+  if (anew && parts_.admit) {
     asked.caller.on_sent =
         FALAJ_TRY(parts_.admit(route, request, std::string(project), *principal));
   }
-  if (parts_.reaches && project.empty()) {
+  if (parts_.reaches && (project.empty() || !anew)) {
     asked.caller.reaches = parts_.reaches(request, principal);
+    if (!project.empty() && !asked.caller.reaches(std::string(project))) {
+      return Error{ErrorId::kZoneRefused, "what this project holds may no longer go where you are"};
+    }
   }
   asked.caller.principal = principal;
   asked.caller.policies = asked.policies;
   asked.caller.now = asked.request.now;
   asked.caller.reason = asked.reason;
+  asked.caller.again = [this, &route](net::Request& kept) {
+    return pass(route, kept, Asking::kStillThere);
+  };
   request.caller = make_caller(std::move(asked.caller));
   return {};
 }
@@ -241,19 +261,26 @@ Status Gate::decide_qualified(const net::Route& route, net::Request& request, As
     return {};
   }
   std::vector<std::string> allowed;
+  std::optional<Decision> refused;  // The first that a project made.
   for (std::string& project : parts_.projects_serving(name)) {
     AccessRequest one = asked.request;
     one.object = {project, kind, name, asked.policies->labels(kind, project, name)};
     const Decision decision = asked.policies->decide(one);
-    if (!decision.allowed) continue;
+    if (!decision.allowed) {
+      if (!refused) refused = decision;
+      continue;
+    }
     asked.decision = decision;
     allowed.push_back(std::move(project));
   }
   if (allowed.empty()) {
+    // One answer for "nobody has it" and "not yours". Who may use the platform's is not thereby let
+    // into a project: that a project refuses counts, whatever the platform would say.
     asked.request.object = {"", kind, name, nullptr};
     asked.decision = asked.policies->decide(asked.request);
-    if (asked.decision.allowed) return {};  // Sees all there is: the handler says what is wrong.
-    Error answer{Code::kNotFound, "Request for unknown model: '" + name + "' is not found"};
+    Error answer{ErrorId::kModelNotFound, "Request for unknown model: '" + name + "' is not found"};
+    if (asked.decision.allowed && !refused) return answer;
+    if (asked.decision.allowed) asked.decision = *refused;
     if (asked.decision.because == Because::kNobody || asked.decision.because == Because::kExpired) {
       answer = access::refusal(*asked.policies, asked.request, asked.decision);
     }
@@ -315,7 +342,7 @@ Error Gate::deny(const Asked& asked, const Decision& decision, Error answer) {
 }
 
 // Before the handler runs: an emergency that cannot be written down does not happen.
-Status Gate::record_broken_glass(const net::Route& route, const Asked& asked) {
+Status Gate::record_broken_glass(const Asked& asked) {
   broken_glass_.add();
   const AccessRequest& request = asked.request;
   log::warn("break-glass", {{"principal", request.principal.id},
@@ -331,16 +358,7 @@ Status Gate::record_broken_glass(const net::Route& route, const Asked& asked) {
   event.detail["action"] = request.action;
   if (asked.decision.rule != nullptr) event.detail["grant"] = asked.decision.rule->name;
   event.personal.push_back({"reason", asked.reason});
-  if (route.runs_on == net::RunsOn::kPool) {
-    FALAJ_TRY(parts_.audit.record(context, event));
-    return {};
-  }
-  MutexLock lock(mutex_);
-  if (unwritten_.size() >= kUnwrittenMax) {
-    return Error{ErrorId::kAuditUnavailable,
-                 "break-glass is not recorded fast enough: try again in a second"};
-  }
-  unwritten_.push_back({std::move(context), std::move(event)});
+  FALAJ_TRY(parts_.audit.record(context, event));
   return {};
 }
 
@@ -365,23 +383,14 @@ security::AuditRecord record_of(const access::DenialSummary& summary) {
 }  // namespace
 
 Status Gate::tick() {
-  std::vector<security::AuditRecord> used;
-  {
-    MutexLock lock(mutex_);
-    used.swap(unwritten_);
-  }
-  std::vector<security::AuditRecord> records = used;
+  MutexLock lock(ticking_);
   for (const access::DenialSummary& summary : parts_.denials.due(parts_.access.now())) {
-    records.push_back(record_of(summary));
+    if (unwritten_.size() < kUnwrittenMax) unwritten_.push_back(record_of(summary));
   }
-  if (records.empty()) return {};
-  Status written = parts_.audit.record_all(records);
-  if (!written.ok()) {
-    // Denials are only counted; an emergency that was let through is entered later.
-    MutexLock lock(mutex_);
-    unwritten_.insert(unwritten_.begin(), used.begin(), used.end());
-  }
-  return written;
+  if (unwritten_.empty()) return {};
+  FALAJ_TRY(parts_.audit.record_all(unwritten_));
+  unwritten_.clear();
+  return {};
 }
 
 }  // namespace falaj::api

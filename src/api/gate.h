@@ -4,7 +4,8 @@
 //
 // What the route's target cannot know before the handler runs (rows of a list, objects in a body)
 // the handler decides itself, by the same snapshot (api/caller.h). Runs where the handler runs: on
-// an event loop it never blocks, for everything it needs there is in memory.
+// an event loop it never blocks, for everything it needs there is in memory; requests for which
+// that is not so (blocks()) run on the pool.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include "security/access/denials.h"
 #include "security/access/rate_limit.h"
 #include "security/audit.h"
+#include "security/identity/credentials.h"
 #include "telemetry/metrics.h"
 
 namespace falaj::api {
@@ -27,7 +29,7 @@ namespace falaj::api {
 struct GateParts {
   // Who shows which credential; nobody (PrincipalKind::kNobody) when none is shown. FJ-701x when
   // one is shown and refused.
-  std::function<Result<security::PrincipalPtr>(net::Request&)> authenticate;
+  std::function<Result<security::PrincipalPtr>(net::Request&, security::Asking)> authenticate;
   security::access::Access& access;
   security::access::Denials& denials;
   security::Audit& audit;
@@ -57,11 +59,18 @@ class Gate {
  public:
   explicit Gate(GateParts parts);
 
-  // Lets the request through with its caller set, or gives the error to answer with.
-  Status pass(const net::Route& route, net::Request& request);
+  using Asking = security::Asking;
+  // Lets the request through with its caller set, or gives the error to answer with. A use of
+  // break-glass is in the audit log when it returns. kStillThere: for a stream that was let
+  // through, whether it would be now; counts and records nothing, but for a denial.
+  Status pass(const net::Route& route, net::Request& request, Asking asking = Asking::kRequest);
 
-  // Writes what was denied, and what was done by breaking glass on an event loop, into the audit
-  // log. Call about once a second, on a thread that may block.
+  // Whether pass() may wait for the disk: for who states a reason, to write it down. Such requests
+  // must not run on an event loop.
+  static bool blocks(const net::Request& request);
+
+  // Writes what was denied into the audit log; what cannot be written is kept for the next time.
+  // Call about once a second and after the last request, on a thread that may block.
   Status tick();
 
  private:
@@ -76,16 +85,16 @@ class Gate {
   void mark_broken_glass(Asked& asked);
   Status limit(const std::string& key, std::int64_t per_second, net::Request& request);
   Error deny(const Asked& asked, const security::access::Decision& decision, Error answer);
-  Status record_broken_glass(const net::Route& route, const Asked& asked);
+  Status record_broken_glass(const Asked& asked);
 
   GateParts parts_;
   security::access::RateLimiter limiter_;
   telemetry::Counter& denied_;
   telemetry::Counter& limited_;
   telemetry::Counter& broken_glass_;
-  Mutex mutex_;
-  // Uses of break-glass on an event loop, until tick() has written them down.
-  std::vector<security::AuditRecord> unwritten_ FALAJ_GUARDED_BY(mutex_);
+  Mutex ticking_;
+  // Denials that are due and could not be written yet.
+  std::vector<security::AuditRecord> unwritten_ FALAJ_GUARDED_BY(ticking_);
 };
 
 }  // namespace falaj::api

@@ -157,6 +157,7 @@ Program::~Program() {
   if (reconcile_) reconcile_->stop();
   if (http_.server) http_.server->drain(Duration::seconds(1));
   http_.server.reset();
+  if (control_.gate) warn_if_failed("denials", control_.gate->tick());  // Of the last requests too.
   if (training_.queue) training_.queue->stop();
   if (journal_) journal_->stop();
   if (storage_.exits) warn_if_failed("zones", storage_.exits->tick());

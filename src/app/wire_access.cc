@@ -10,8 +10,10 @@ namespace {
 
 // The local developer is whoever sits at this machine, and nobody elsewhere. A failed sign-in may
 // have to wait: how long goes into Retry-After.
-Result<security::PrincipalPtr> authenticate(security::Identity& identity, net::Request& request) {
-  const security::Credentials shown = api::credentials_of(request);
+Result<security::PrincipalPtr> authenticate(security::Identity& identity, net::Request& request,
+                                            security::Asking asking) {
+  security::Credentials shown = api::credentials_of(request);
+  shown.asking = asking;
   Result<security::PrincipalPtr> principal = identity.authenticate(shown);
   if (!principal.ok() && principal.error().id == ErrorId::kRateLimited) {
     const auto authorization = security::parse_authorization(shown.authorization);
@@ -61,7 +63,9 @@ void wire_gate(const Options& options, AccessControl& control, security::Identit
                telemetry::Metrics& metrics) {
   api::GateParts parts{
       .authenticate =
-          [&identity](net::Request& request) { return authenticate(identity, request); },
+          [&identity](net::Request& request, security::Asking asking) {
+            return authenticate(identity, request, asking);
+          },
       .access = *control.access,
       .denials = *control.denials,
       .audit = *storage.audit,

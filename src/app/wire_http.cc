@@ -106,7 +106,8 @@ Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
   server.tls = tls.server();
   server.make_spool = [folder = options.data_folder + "/uploads"] { return open_spool(folder); };
   server.gate_blocks = [&identity](const net::Request& request) {
-    return identity.cost(api::credentials_of(request)) == security::Identity::Cost::kBlocks;
+    return api::Gate::blocks(request) ||
+           identity.cost(api::credentials_of(request)) == security::Identity::Cost::kBlocks;
   };
   http.server = FALAJ_TRY(net::Server::start(
       server, *http.router,

@@ -394,30 +394,6 @@ Result<std::shared_ptr<const LiveModel>> Deployments::find(const ProjectName& pr
   return live_of(found->second);
 }
 
-Result<std::shared_ptr<const LiveModel>> Deployments::find_named(std::string_view name) const {
-  const std::shared_ptr<const Table> table = impl_->table.load();
-  const std::size_t dot = name.find('.');
-  if (dot != std::string_view::npos) {
-    const auto found = table->find(KeyLess::View{name.substr(0, dot), name.substr(dot + 1)});
-    if (found == table->end()) return not_found(name);
-    return live_of(found->second);
-  }
-  const Slot* only = nullptr;
-  std::string candidates;
-  for (const auto& [key, slot] : *table) {
-    if (key.second != name) continue;
-    candidates += (candidates.empty() ? "" : ", ") + key.first + "." + key.second;
-    if (only != nullptr) {
-      return Error(ErrorId::kModelNotFound, "Request for unknown model: '" + std::string(name) +
-                                                "' is not found: several projects have it, use " +
-                                                "one of " + candidates);
-    }
-    only = &slot;
-  }
-  if (only == nullptr) return not_found(name);
-  return live_of(*only);
-}
-
 std::vector<std::string> Deployments::projects_with(std::string_view deployment) const {
   std::vector<std::string> projects;
   for (const auto& [key, slot] : *impl_->table.load()) {

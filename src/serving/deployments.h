@@ -87,9 +87,6 @@ class Deployments {
   // The live model, or FJ-5001 / FJ-5003. Never blocks.
   Result<std::shared_ptr<const LiveModel>> find(const ProjectName& project,
                                                 const std::string& deployment) const;
-  // The same by the name the inference dialect uses: "payments.fraud", or "fraud" when only one
-  // project has it. FJ-5001 names the candidates when several do.
-  Result<std::shared_ptr<const LiveModel>> find_named(std::string_view name) const;
   // The projects that have a deployment of this name. Never blocks.
   std::vector<std::string> projects_with(std::string_view deployment) const;
   // Entity ids in, prediction out: reads the features in this process, scores, offers the record to

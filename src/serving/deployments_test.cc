@@ -235,26 +235,19 @@ TEST_F(DeploymentsTest, stops_answering_when_its_declaration_is_deleted) {
   EXPECT_EQ(world_.predict(1).error().id, ErrorId::kModelNotFound);
 }
 
-TEST_F(DeploymentsTest, finds_a_model_by_the_name_of_the_inference_dialect) {
+TEST_F(DeploymentsTest, is_found_in_its_own_project_only) {
   serve(world_.register_linear(1, 0));
-  EXPECT_TRUE(world_.deployments->find_named("fraud").ok());
-  EXPECT_TRUE(world_.deployments->find_named("pay.fraud").ok());
-  EXPECT_EQ(world_.deployments->find_named("other.fraud").error().id, ErrorId::kModelNotFound);
-  EXPECT_EQ(world_.deployments->find_named("").error().id, ErrorId::kModelNotFound);
-  EXPECT_EQ(world_.deployments->find_named("x").error().message,
-            "Request for unknown model: 'x' is not found");
-  world_.context.project = ProjectName("other");
-  world_.apply("Deployment", "fraud", R"({"model":"fraud"})");
-  ASSERT_TRUE(world_.deployments->tick().ok());
-  const auto ambiguous = world_.deployments->find_named("fraud");
-  ASSERT_FALSE(ambiguous.ok());
-  EXPECT_NE(ambiguous.error().message.find("other.fraud, pay.fraud"), std::string::npos);
-  EXPECT_TRUE(world_.deployments->find_named("pay.fraud").ok());
+  EXPECT_TRUE(world_.deployments->find(ProjectName("pay"), "fraud").ok());
+  for (const char* project : {"", "other"}) {
+    const auto found = world_.deployments->find(ProjectName(project), "fraud");
+    EXPECT_EQ(found.error().id, ErrorId::kModelNotFound);
+    EXPECT_EQ(found.error().message, "Request for unknown model: 'fraud' is not found");
+  }
 }
 
 TEST_F(DeploymentsTest, logs_the_rows_of_an_inference_request) {
   serve(world_.register_linear(1, 0));
-  const auto live = world_.deployments->find_named("fraud").value();
+  const auto live = world_.deployments->find(ProjectName("pay"), "fraud").value();
   const float rows[4] = {1, 2, 3, 4};
   Tensor input{"input", "FP32", {2, 2}, ""};
   input.bytes.assign(reinterpret_cast<const char*>(rows), sizeof(rows));
@@ -283,7 +276,7 @@ TEST_F(DeploymentsTest, counts_requests_and_latency_by_version) {
 
 TEST_F(DeploymentsTest, counts_many_entities_of_one_request_as_one_request) {
   serve(world_.register_linear(1, 0));
-  const auto live = world_.deployments->find_named("fraud").value();
+  const auto live = world_.deployments->find(ProjectName("pay"), "fraud").value();
   using Keys = std::vector<std::pair<std::string, features::KeyPart>>;
   const Keys one{{"customer_id", features::KeyPart(std::int64_t{1})}};
   const std::vector<Keys> three{one, one, one};

@@ -26,7 +26,7 @@ testing::ServingWorld& world() {
 }
 
 void score_one_row(benchmark::State& state) {
-  const auto live = world().deployments->find_named("fraud").value();
+  const auto live = world().deployments->find(ProjectName("pay"), "fraud").value();
   const std::vector<float> row{10, 30};
   std::vector<float> scores;
   for (auto _ : state) {

@@ -33,12 +33,13 @@ bool names_version(const std::string& wanted, const serving::LiveModel& live) {
          (!live.alias.empty() && wanted == live.alias);
 }
 
-// The gate has found the project, except for who may see all of them.
+// In the project that the gate found, and in no other: without one there is no such model.
 Result<LivePtr> find_live(const serving::Deployments& deployments, const Request& request,
                           const std::string& name) {
-  const std::optional<std::string> project = found_project(request);
-  if (!project) return deployments.find_named(name);
-  return deployments.find_named(name.starts_with(*project + ".") ? name : *project + "." + name);
+  const std::string project = found_project(request).value_or("");
+  const std::string prefix = project + ".";
+  return deployments.find(ProjectName(project),
+                          name.starts_with(prefix) ? name.substr(prefix.size()) : name);
 }
 
 Result<LivePtr> live_model(const serving::Deployments& deployments, const Request& request) {

@@ -35,7 +35,7 @@ class InferenceTest : public ::testing::Test {
     request.path = path;
     request.body = std::move(body);
     request.headers = std::move(headers);
-    request.caller = testing::developer();
+    request.caller = testing::developer("pay");
     const net::Match match = router_.match(request);
     if (match.route == nullptr) {
       Response none;
@@ -95,6 +95,16 @@ TEST_F(InferenceTest, says_what_is_not_found_in_the_dialects_words) {
   EXPECT_EQ(send(Method::kPost, "/v2/models/fraud").status, 405);
   EXPECT_EQ(send(Method::kGet, "/v2/models/fraud/infer").status, 405);
   EXPECT_EQ(send(Method::kGet, "/v2/nothing").status, 404);
+}
+
+TEST_F(InferenceTest, finds_nothing_where_the_gate_found_no_project) {
+  for (const std::string path : {"/v2/models/fraud", "/v2/models/pay.fraud",
+                                 "/v2/models/fraud/config", "/v2/models/fraud/stats"}) {
+    Request request;
+    request.path = path;
+    request.caller = testing::developer();  // May do everything, and is in no project.
+    EXPECT_EQ(router_.match(request).route->sync_handler(request).status, 404) << path;
+  }
 }
 
 TEST_F(InferenceTest, infers_from_json) {

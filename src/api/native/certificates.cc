@@ -49,6 +49,9 @@ Result<Value> issue(Certificates* maybe, const net::Request& request) {
   const std::string service = FALAJ_TRY(fields.required_text("service"));
   const std::string asked = FALAJ_TRY(fields.required_text("request"));
   FALAJ_TRY(fields.finish());
+  // As for a token: who holds the certificate is the service.
+  FALAJ_TRY(policies_of(request).may_act_for(asking(request, ""),
+                                             "service:" + certificates->id_of(service)));
   const auto issued = FALAJ_TRY(certificates->issue(context_of_caller(request), service, asked));
   return issued_value(issued, *certificates);
 }

@@ -87,6 +87,12 @@ Value deleted(const std::string& what) {
   return reply;
 }
 
+// Who sets what speaks for somebody could act as them: it takes all that they may do.
+Status check_speaks_for(const net::Request& request, const std::string& subject) {
+  if (subject == principal_of(request).id) return {};
+  return policies_of(request).may_act_for(asking(request, ""), subject);
+}
+
 Result<Value> create_account(Identity& identity, const net::Request& request,
                              security::PrincipalKind kind) {
   const Value body = FALAJ_TRY(body_of(request));
@@ -96,6 +102,9 @@ Result<Value> create_account(Identity& identity, const net::Request& request,
   const std::string password = service ? "" : FALAJ_TRY(fields.text("password"));
   const Zone zone(FALAJ_TRY(fields.text("zone")));
   FALAJ_TRY(fields.finish());
+  // Grants may be declared before the one whom they name is there.
+  const std::string subject = FALAJ_TRY(security::normal_user_name(name));
+  FALAJ_TRY(check_speaks_for(request, (service ? "service:" : "user:") + subject));
   const security::RequestContext context = context_for(request);
   const security::User made = FALAJ_TRY(service ? identity.add_service(context, name, zone)
                                                 : identity.add_user(context, name, password, zone));
@@ -112,7 +121,10 @@ Result<Value> change_user(Identity& identity, const net::Request& request) {
   const Zone zone(FALAJ_TRY(fields.text("zone")));
   FALAJ_TRY(fields.finish());
   const security::RequestContext context = context_for(request);
-  if (!password.empty()) FALAJ_TRY(identity.set_password(context, user.id, password));
+  if (!password.empty()) {
+    FALAJ_TRY(check_speaks_for(request, user.id));
+    FALAJ_TRY(identity.set_password(context, user.id, password));
+  }
   if (!state.empty()) {
     const auto wanted =
         state == "active" ? security::AccountState::kActive : security::AccountState::kDisabled;
@@ -224,7 +236,7 @@ void add_others_routes(std::vector<net::Route>& routes, Identity& identity, cons
                                      FALAJ_TRY(identity.find(param(request, "user")));
                                  return list_value("tokens", identity.directory().tokens(user.id));
                                }));
-  // Not for people: who could make a token for somebody else could act as them.
+  // Not for people, and for services only by who may do all that the service may.
   routes.push_back(value_route(
       Method::kPost, "/api/v1/users/{user}/tokens", {"identity.write", one},
       "Makes a token for a service {label, lifetime, scopes, zone}; its text is shown once.",
@@ -234,6 +246,7 @@ void add_others_routes(std::vector<net::Route>& routes, Identity& identity, cons
           return Error{Code::kFailedPrecondition,
                        "people make their own tokens; for a program make a service"};
         }
+        FALAJ_TRY(check_speaks_for(request, user.id));
         return make_token(identity, clock, request, user.id, TokenZone::kDeclared);
       },
       201));

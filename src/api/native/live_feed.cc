@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/caller.h"
 #include "base/json.h"
 
 namespace falaj::api {
@@ -96,12 +97,12 @@ Value LiveFeed::latency_of(const std::string& project) const {
   return list;
 }
 
-void LiveFeed::subscribe(const ProjectName& project, std::shared_ptr<net::Stream> stream) {
-  const Result<Value> now = overview(project);
+void LiveFeed::subscribe(const net::Request& request, std::shared_ptr<net::Stream> stream) {
+  const Result<Value> now = overview(project_of(request));
   std::string text = now.ok() ? to_json(now.value()) : "{}";
   if (!stream->send("retry: 2000\ndata: " + text + "\n\n")) return;
   MutexLock lock(mutex_);
-  subscribers_.push_back({project, std::move(stream), std::move(text)});
+  subscribers_.push_back({request, std::move(stream), std::move(text)});
 }
 
 void LiveFeed::sample_latencies() {
@@ -135,9 +136,14 @@ void LiveFeed::tick() {
   }
   std::map<std::string, std::string> rendered;  // One overview per project, however many listen.
   for (Subscriber& subscriber : subscribers) {
-    std::string& text = rendered[subscriber.project.str()];
+    if (!ask_again(subscriber.request).ok()) {
+      subscriber.stream->close();
+      continue;
+    }
+    const ProjectName project = project_of(subscriber.request);
+    std::string& text = rendered[project.str()];
     if (text.empty()) {
-      const Result<Value> now = overview(subscriber.project);
+      const Result<Value> now = overview(project);
       text = now.ok() ? to_json(now.value()) : subscriber.last;
     }
     if (text == subscriber.last) continue;

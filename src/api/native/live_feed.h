@@ -20,8 +20,10 @@ class LiveFeed {
 
   // Counts, running work, deployments and their recent latency.
   Result<Value> overview(const ProjectName& project) const;
-  void subscribe(const ProjectName& project, std::shared_ptr<net::Stream> stream);
-  // Samples latencies, then sends what changed to who listens; forgets closed streams.
+  // `request` is what the stream answers, as the gate let it through.
+  void subscribe(const net::Request& request, std::shared_ptr<net::Stream> stream);
+  // Samples latencies, then sends what changed to who listens; forgets closed streams. Who would
+  // not be let through any more (signed out, revoked, expired, elsewhere) is cut off.
   void tick();
 
  private:
@@ -32,7 +34,7 @@ class LiveFeed {
     double requests_per_second = 0;
   };
   struct Subscriber {
-    ProjectName project;
+    net::Request request;
     std::shared_ptr<net::Stream> stream;
     std::string last;  // What was sent last; the same is not sent again.
   };

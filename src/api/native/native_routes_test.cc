@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "api/caller.h"
+#include "api/gate.h"
+#include "api/native/live_feed.h"
 #include "api/native/services.h"
 #include "api/testing/caller.h"
 #include "base/json.h"
@@ -59,6 +61,19 @@ class NativeRoutesTest : public ::testing::Test {
     EXPECT_TRUE(registry::keep_onnx(*world_.blobs, "this is no model", broken).ok());
     broken.run = RunId("broken");
     return world_.models->add_version(world_.context, broken)->version;
+  }
+  // user:vi reads in this project, and in no other.
+  Status let_view(const std::string& project) {
+    storage::Object object;
+    object.kind = "Grant";
+    object.name = "viewer";
+    object.spec =
+        parse_json(R"({"to":["user:vi"],"role":"viewer","on":{"project":")" + project + R"("}})")
+            .value();
+    return world_.sql->write([&](storage::SqlTransaction& tx) -> Status {
+      FALAJ_TRY(storage::put_object(tx, object, world_.clock.now()));
+      return {};
+    });
   }
   static std::vector<storage::KindInfo> kinds() {
     std::vector<storage::KindInfo> all = catalog::platform_kinds();
@@ -211,6 +226,80 @@ TEST_F(NativeRoutesTest, an_unreadable_body_is_called_the_file) {
   EXPECT_GE(refused.status, 400);
   EXPECT_NE(refused.body.find("the file: not a readable Parquet"), std::string::npos)
       << refused.body;
+}
+
+class KeptStream final : public net::Stream {
+ public:
+  bool send(std::string_view bytes) override {
+    sent += bytes;
+    return open_;
+  }
+  bool open() const override { return open_; }
+  void close() override { open_ = false; }
+  std::string sent;
+
+ private:
+  bool open_ = true;
+};
+
+TEST_F(NativeRoutesTest, an_event_stream_ends_with_the_right_to_it) {
+  security::access::Access access(*world_.sql, world_.clock, {});
+  ASSERT_TRUE(let_view("pay").ok());
+  ASSERT_TRUE(access.refresh().ok());
+  bool known = true;
+  bool near = true;
+  security::Asking asked{};
+  Gate gate({.authenticate = [&](net::Request&,
+                                 security::Asking asking) -> Result<security::PrincipalPtr> {
+               asked = asking;
+               if (!known) return Error{ErrorId::kCredentialExpired, "the session has ended"};
+               return std::make_shared<const security::Principal>(
+                   security::Principal{security::PrincipalKind::kUser, "user:vi"});
+             },
+             .access = access,
+             .denials = denials_,
+             .audit = world_.audit,
+             .metrics = world_.metrics,
+             .platform_kinds = {},
+             .project_of_record = {},
+             .reaches =
+                 [&](const net::Request&, const security::PrincipalPtr&) {
+                   return [&near](const std::string&) { return near; };
+                 },
+             .projects_serving = {}});
+  LiveFeed feed(services_);
+  for (net::Route& route : overview_routes(feed)) router_.add(std::move(route));
+  const auto listen = [&] {
+    net::Request request;
+    request.path = "/api/v1/events";
+    request.query = "project=pay";
+    const net::Match match = router_.match(request);
+    EXPECT_TRUE(gate.pass(*match.route, request).ok());
+    auto stream = std::make_shared<KeptStream>();
+    match.route->sync_handler(request).on_stream(stream);
+    feed.tick();
+    EXPECT_TRUE(stream->open());
+    EXPECT_EQ(asked, security::Asking::kStillThere);
+    EXPECT_NE(stream->sent.find("\"counts\""), std::string::npos);
+    return stream;
+  };
+  const auto signed_out = listen();
+  known = false;
+  feed.tick();
+  EXPECT_FALSE(signed_out->open());
+  known = true;
+
+  const auto moved = listen();
+  near = false;
+  feed.tick();
+  EXPECT_FALSE(moved->open());
+  near = true;
+
+  const auto revoked = listen();
+  ASSERT_TRUE(let_view("shop").ok());
+  ASSERT_TRUE(access.refresh().ok());
+  feed.tick();
+  EXPECT_FALSE(revoked->open());
 }
 
 }  // namespace

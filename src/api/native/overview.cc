@@ -12,19 +12,19 @@ std::vector<net::Route> overview_routes(LiveFeed& feed) {
                   {"monitoring.read", net::Target::in_project("Project")},
                   "The walk in numbers: counts, running work, deployments, latency.",
                   [&](const net::Request& request) { return feed.overview(project_of(request)); }));
-  routes.emplace_back(net::Method::kGet, "/api/v1/events", net::Permission("monitoring.read"),
-                      net::Target::in_project("Project"),
-                      "The overview as server-sent events, whenever it changed.",
-                      [&feed](const net::Request& request) {
-                        net::Response response;
-                        response.content_type = "text/event-stream";
-                        response.headers.emplace_back("Cache-Control", "no-store");
-                        response.on_stream = [&feed, project = project_of(request)](
-                                                 std::shared_ptr<net::Stream> stream) {
-                          feed.subscribe(project, std::move(stream));
-                        };
-                        return response;
-                      });
+  routes.emplace_back(
+      net::Method::kGet, "/api/v1/events", net::Permission("monitoring.read"),
+      net::Target::in_project("Project"),
+      "The overview as server-sent events, whenever it changed.",
+      [&feed](const net::Request& request) {
+        net::Response response;
+        response.content_type = "text/event-stream";
+        response.headers.emplace_back("Cache-Control", "no-store");
+        response.on_stream = [&feed, kept = kept_of(request)](std::shared_ptr<net::Stream> stream) {
+          feed.subscribe(kept, std::move(stream));
+        };
+        return response;
+      });
   return routes;
 }
 
