@@ -18,10 +18,11 @@ Status show_audit(const Session& session, const AuditFilter& filter) {
     table.add({cell(entry["sequence"]), entry.text("at"), entry.text("actor"), entry.text("action"),
                cell(entry["object"])});
   }
-  const std::int64_t entries = reply["head"].integer("sequence");
-  const std::string none =
-      entries == 0 ? "the audit is empty\n"
-                   : "none of the " + std::to_string(entries) + " entries of the audit matches\n";
+  // Who reads one project's entries is not told how many others there are.
+  const std::string all =
+      reply.has("head") ? std::to_string(reply["head"].integer("sequence")) + " " : "";
+  const std::string none = all == "0 " ? "the audit is empty\n"
+                                       : "none of the " + all + "entries of the audit matches\n";
   print(session.format, reply, table.empty() ? none : table.str());
   return {};
 }
