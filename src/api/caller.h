@@ -23,7 +23,7 @@ struct CallerParts {
   std::shared_ptr<const security::access::Policies> policies;  // Not null.
   Timestamp now{};                                             // Of the decision.
   std::string reason{};                                        // Stated for break-glass.
-  // Of the record or qualified name that the route's target named; else the query says.
+  // Of the object, record or qualified name that the route's target named; else the query says.
   std::optional<std::string> project{};
   // Whether what a project holds may go where the caller is; empty: nobody asks.
   std::function<bool(const std::string& project)> reaches{};

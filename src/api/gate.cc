@@ -171,6 +171,7 @@ Status Gate::decide(const net::Route& route, net::Request& request, Asked& asked
     case Scope::kObject:
       if (!target.kind_parameter().empty()) return decide_declared(route, request, asked);
       asked.project = project_of(request).str();
+      asked.caller.project = asked.project;
       return decide_object(asked,
                            {asked.project, kind, parameter(request, target.parameter()), nullptr});
     case Scope::kQualified:

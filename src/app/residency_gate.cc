@@ -9,6 +9,7 @@ using security::residency::Caller;
 using security::residency::Exit;
 using security::residency::Flow;
 using security::residency::Passage;
+using security::residency::Visit;
 
 std::string param(const net::Request& request, const std::string& name) {
   const auto found = request.params.find(name);
@@ -69,25 +70,21 @@ bool may_reach(const security::residency::Exits& exits, const std::string& proje
 Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits,
                                                const Entrant& entrant) {
   std::function<void(std::size_t)> on_sent;
-  const Zone data = exits.zone_of(entrant.project);
   // A project that is not declared holds nothing; the handler says so.
-  if (entrant.project.empty() || !data.labelled()) return on_sent;
-  const Caller where = place_of(entrant.request.peer);
-  Flow flow;
-  flow.exit = entrant.route.gives == net::Gives::kFile ? Exit::kExport : Exit::kServe;
-  flow.project = entrant.project;
-  flow.data = data;
-  flow.destination = exits.caller_zone(data, entrant.principal.zone, where);
-  flow.object = object_text(entrant);
-  Result<Passage> passed =
-      exits.pass([&entrant, &data] { return context_of(entrant, data); }, std::move(flow));
+  if (entrant.project.empty() || !exits.zone_of(entrant.project).labelled()) return on_sent;
+  const Visit visit{entrant.route.gives == net::Gives::kFile ? Exit::kExport : Exit::kServe,
+                    entrant.project, entrant.principal.zone, place_of(entrant.request.peer)};
+  const Result<Passage> passed = exits.answer(
+      visit, [&] { return object_text(entrant); },
+      [&] { return context_of(entrant, exits.zone_of(entrant.project)); });
   if (!passed.ok()) {
     Error refused = passed.error();
-    if (where == Caller::kElsewhere) refused.message += remedy(entrant.principal, data);
+    if (visit.caller == Caller::kElsewhere) {
+      refused.message += remedy(entrant.principal, exits.zone_of(entrant.project));
+    }
     return refused;
   }
-  Passage passage = std::move(passed).value();
-  on_sent = [&exits, passage = std::move(passage)](std::size_t bytes) {
+  on_sent = [&exits, passage = *passed](std::size_t bytes) {
     exits.count(passage, static_cast<std::int64_t>(bytes));
   };
   return on_sent;

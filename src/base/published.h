@@ -7,11 +7,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <memory>
 
 #include "base/mutex.h"
+#include "base/thread_shard.h"
 
 namespace falaj {
 
@@ -20,7 +20,7 @@ class Published {
  public:
   // The newest value, or the one just being replaced. Never null once replace() was called.
   std::shared_ptr<const T> load() const {
-    const Shard& shard = shards_[thread_shard()];
+    const Shard& shard = shards_[thread_shard(kShards)];
     MutexLock lock(shard.mutex);
     return shard.value;
   }
@@ -40,12 +40,6 @@ class Published {
     mutable Mutex mutex;
     std::shared_ptr<const T> value;
   };
-
-  static std::size_t thread_shard() {
-    static std::atomic<std::size_t> next{0};
-    thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed) % kShards;
-    return mine;
-  }
 
   std::array<Shard, kShards> shards_;
 };

@@ -1,21 +1,13 @@
 #include "security/audit/journal.h"
 
-#include <atomic>
-
 #include "base/json.h"
+#include "base/thread_shard.h"
 #include "crypto/merkle.h"
 
 namespace falaj::security {
 namespace {
 
 constexpr std::size_t kBatchBytesMax = 512 * 1024;
-
-// Threads spread over the shards in the order in which they come.
-std::size_t shard_of_thread(std::size_t shards) {
-  static std::atomic<std::size_t> next{0};
-  thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine % shards;
-}
 
 std::string row_key(const Access& access) {
   std::string key;
@@ -36,7 +28,7 @@ AccessJournal::AccessJournal(Audit& audit, const Clock& clock, std::size_t rows_
 
 void AccessJournal::note(const Access& access, std::int64_t count) {
   std::string key = row_key(access);
-  Shard& shard = shards_[shard_of_thread(kShards)];
+  Shard& shard = shards_[thread_shard(kShards)];
   const MutexLock lock(shard.mutex);
   const auto found = shard.rows.find(key);
   if (found != shard.rows.end()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/thread_shard.h"
 #include "security/residency/internal/ledger.h"
 
 namespace falaj::security::residency {
@@ -118,12 +119,27 @@ Value to_value(const LedgerRow& row) {
   return out;
 }
 
+namespace {
+
+// The last visit of a thread that stayed in its zone, and what it was decided under.
+constexpr std::size_t kHabits = 16;
+struct alignas(64) Habit {
+  Mutex mutex;
+  std::shared_ptr<const Snapshot> under FALAJ_GUARDED_BY(mutex);
+  std::int64_t day FALAJ_GUARDED_BY(mutex) = 0;
+  Visit visit FALAJ_GUARDED_BY(mutex);
+  std::shared_ptr<FlowCell> cell FALAJ_GUARDED_BY(mutex);
+};
+
+}  // namespace
+
 struct Exits::Impl {
   storage::SqlStore& sql;
   Audit& audit;
   const Clock& clock;
   ExitOptions options;
   Ledger ledger{};
+  std::array<Habit, kHabits> habits{};
   Mutex refreshing{};  // One at a time, so that an older snapshot never replaces a newer one.
 
   Decision decide_flow(const Snapshot* snapshot, Flow& flow) const {
@@ -134,6 +150,20 @@ struct Exits::Impl {
       if (project != known.projects.end()) flow.purpose = project->second.purpose;
     }
     return options.decider(flow, known.zones, known.transfers, clock.now());
+  }
+
+  Result<Passage> pass(const Flow& flow, const Decision& decision,
+                       const std::function<RequestContext()>& context) {
+    const FlowCounts counts{.flows = decision.allowed ? 1 : 0,
+                            .bytes = decision.allowed ? flow.bytes : 0,
+                            .refused = decision.allowed ? 0 : 1};
+    std::shared_ptr<FlowCell> cell = ledger.cell(key_of(flow, decision.transfer));
+    cell->add(counts);
+    if (!decision.allowed || !decision.transfer.empty()) {
+      ledger.note(context(), flow, decision, counts);
+    }
+    if (!decision.allowed) return refusal(flow, decision);
+    return Passage{std::move(cell)};
   }
 
   LedgerKey key_of(const Flow& flow, const std::string& transfer) const {
@@ -221,21 +251,38 @@ Zone Exits::caller_zone(const Zone& data, const Zone& declared, Caller caller) c
 }
 
 Result<Passage> Exits::pass(const RequestContext& context, Flow flow) {
-  return pass([&context] { return context; }, std::move(flow));
+  const auto now = snapshot();
+  return impl_->pass(flow, impl_->decide_flow(now.get(), flow), [&] { return context; });
 }
 
-Result<Passage> Exits::pass(const std::function<RequestContext()>& context, Flow flow) {
+Result<Passage> Exits::answer(const Visit& visit, const std::function<std::string()>& object,
+                              const std::function<RequestContext()>& context) {
   const auto now = snapshot();
-  const Decision decision = impl_->decide_flow(now.get(), flow);
-  const FlowCounts counts{.flows = decision.allowed ? 1 : 0,
-                          .bytes = decision.allowed ? flow.bytes : 0,
-                          .refused = decision.allowed ? 0 : 1};
-  impl_->ledger.add(impl_->key_of(flow, decision.transfer), counts);
-  if (!decision.allowed || !decision.transfer.empty()) {
-    impl_->ledger.note(context(), flow, decision, counts);
+  Habit& habit = impl_->habits[thread_shard(kHabits)];
+  const std::int64_t today = day_of(impl_->clock.now());
+  {
+    const MutexLock lock(habit.mutex);
+    if (habit.under == now && habit.day == today && habit.visit == visit) {
+      habit.cell->add({.flows = 1});
+      return Passage{habit.cell};
+    }
   }
-  if (!decision.allowed) return refusal(flow, decision);
-  return Passage{std::move(flow), decision.transfer};
+  Flow flow;
+  flow.exit = visit.exit;
+  flow.project = visit.project;
+  flow.data = zone_of(visit.project);
+  flow.destination = caller_zone(flow.data, visit.declared, visit.caller);
+  flow.object = object();
+  const Decision decision = impl_->decide_flow(now.get(), flow);
+  Passage passage = FALAJ_TRY(impl_->pass(flow, decision, context));
+  // A transfer expires, and each of its uses is audited: those are decided every time.
+  if (!decision.transfer.empty()) return passage;
+  const MutexLock lock(habit.mutex);
+  habit.under = now;
+  habit.day = today;
+  habit.visit = visit;
+  habit.cell = passage.cell;
+  return passage;
 }
 
 Result<Passage> Exits::pass_recorded(const RequestContext& context, Flow flow) {
@@ -247,9 +294,10 @@ Result<Passage> Exits::pass_recorded(const RequestContext& context, Flow flow) {
   if (!decision.allowed || !decision.transfer.empty()) {
     FALAJ_TRY(impl_->audit.record(context, event_of(flow, decision, counts)));
   }
-  impl_->ledger.add(impl_->key_of(flow, decision.transfer), counts);
+  std::shared_ptr<FlowCell> cell = impl_->ledger.cell(impl_->key_of(flow, decision.transfer));
+  cell->add(counts);
   if (!decision.allowed) return refusal(flow, decision);
-  return Passage{std::move(flow), decision.transfer};
+  return Passage{std::move(cell)};
 }
 
 Decision Exits::would_pass(Flow flow) const {
@@ -258,8 +306,7 @@ Decision Exits::would_pass(Flow flow) const {
 }
 
 void Exits::count(const Passage& passage, std::int64_t bytes) {
-  impl_->ledger.add(impl_->key_of(passage.flow, passage.transfer),
-                    {.flows = 0, .bytes = bytes, .refused = 0});
+  passage.cell->add({.bytes = bytes});
 }
 
 Status Exits::check_purpose(const std::string& project, const std::string& purpose,

@@ -58,14 +58,24 @@ struct LedgerRow {
 };
 Value to_value(const LedgerRow& row);
 
-// What became of a flow that may pass: where it goes, for who counts its bytes later.
+class FlowCell;
+// What became of a flow that may pass: where its bytes are counted later.
 struct Passage {
-  Flow flow;
-  std::string transfer;
+  std::shared_ptr<FlowCell> cell;
 };
 
 // A caller, as far as residency cares.
 enum class Caller : std::uint8_t { kElsewhere, kOnThisMachine };
+
+// What an answer's residency depends on, besides what is declared.
+struct Visit {
+  Exit exit = Exit::kServe;
+  std::string project{};
+  Zone declared{};  // Where the caller is, as declared for it.
+  Caller caller = Caller::kElsewhere;
+
+  bool operator==(const Visit&) const = default;
+};
 
 // Thread-safe.
 class Exits {
@@ -94,8 +104,11 @@ class Exits {
   // Decides, and counts flow.bytes. A refusal (FJ-7030, 7031, 7032) and a use of a transfer are
   // audited by the next tick(), those that are alike in one entry with their number. Never blocks.
   Result<Passage> pass(const RequestContext& context, Flow flow);
-  // The same; the context is asked for only when an entry needs it. For the hot path.
-  Result<Passage> pass(const std::function<RequestContext()>& context, Flow flow);
+  // An answer of a declared project: caller_zone() and pass() in one, for the hot path. A visit
+  // like the last one of its thread, which stayed in its zone under the same declarations, is
+  // counted and not decided again; object and context are asked for only when they are needed.
+  Result<Passage> answer(const Visit& visit, const std::function<std::string()>& object,
+                         const std::function<RequestContext()>& context);
   // The same, but the entry is durable before this returns; FJ-7050 style errors of the log refuse
   // the flow. For what leaves in bulk: backups, exports, webhooks. Blocks.
   Result<Passage> pass_recorded(const RequestContext& context, Flow flow);

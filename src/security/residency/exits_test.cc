@@ -52,6 +52,42 @@ TEST(Exits, count_what_passes_and_what_is_refused) {
   EXPECT_TRUE(world.exits->ledger("p-eu")->empty());
 }
 
+TEST(Exits, answers_that_repeat_are_counted_each_and_decided_anew_after_a_change) {
+  ZoneWorld world;
+  int asked = 0;
+  const auto object = [&] {
+    ++asked;
+    return std::string("Deployment/fraud");
+  };
+  const auto context = [&] { return world.context("p-ae"); };
+  const Visit visit{Exit::kServe, "p-ae", Zone("ae"), Caller::kElsewhere};
+  for (int i = 0; i < 5; ++i) {
+    const auto passage = world.exits->answer(visit, object, context);
+    ASSERT_TRUE(passage.ok());
+    world.exits->count(*passage, 7);
+  }
+  EXPECT_EQ(asked, 1);
+  ASSERT_TRUE(world.exits->tick().ok());
+  ASSERT_TRUE(world.exits->answer(visit, object, context).ok());  // Counted after the write too.
+  EXPECT_EQ(count_of(*world.exits->ledger("p-ae"), &LedgerRow::flows), 6);
+  EXPECT_EQ(count_of(*world.exits->ledger("p-ae"), &LedgerRow::bytes), 35);
+
+  Visit abroad = visit;
+  abroad.declared = Zone("eu");
+  EXPECT_EQ(world.exits->answer(abroad, object, context).error().id, ErrorId::kZoneRefused);
+  Visit other = visit;
+  other.project = "p-eu";
+  EXPECT_EQ(world.exits->answer(other, object, context).error().id, ErrorId::kZoneRefused);
+
+  storage::Object moved;
+  moved.kind = "Project";
+  moved.name = "p-ae";
+  moved.spec = *parse_json(R"({"zone": "eu"})");
+  world.put(moved);
+  ASSERT_TRUE(world.exits->refresh().ok());
+  EXPECT_EQ(world.exits->answer(visit, object, context).error().id, ErrorId::kZoneRefused);
+}
+
 TEST(Exits, refusals_that_are_alike_are_one_entry) {
   ZoneWorld world;
   for (int i = 0; i < 50; ++i) {
@@ -75,7 +111,7 @@ TEST(Exits, a_transfer_counts_once_approved_and_each_use_is_audited) {
   ASSERT_TRUE(world.exits->approve(world.context("p-ae", "user:officer"), "t1").ok());
   const auto passage = world.exits->pass_recorded(context, flow("p-ae", "ae", "eu"));
   ASSERT_TRUE(passage.ok()) << passage.error().message;
-  EXPECT_EQ(passage->transfer, "t1");
+  EXPECT_EQ(world.exits->ledger("p-ae")->back().transfer, "t1");
   ASSERT_EQ(world.entries("transfer.use").size(), 1u);  // Before any tick.
   ASSERT_TRUE(world.exits->pass(context, flow("p-ae", "ae", "eu")).ok());
   ASSERT_TRUE(world.exits->pass(context, flow("p-ae", "ae", "eu")).ok());

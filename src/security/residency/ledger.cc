@@ -1,7 +1,8 @@
 #include "security/residency/internal/ledger.h"
 
-#include <atomic>
+#include <iterator>
 
+#include "base/thread_shard.h"
 namespace falaj::security::residency {
 namespace {
 
@@ -25,16 +26,12 @@ std::string likeness(const RequestContext& context, const Flow& flow, const Deci
 
 }  // namespace
 
-std::size_t Ledger::thread_shard() {
-  static std::atomic<std::size_t> next{0};
-  thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed) % kShards;
-  return mine;
-}
-
-void Ledger::add(const LedgerKey& key, const FlowCounts& counts) {
-  Shard& shard = shards_[thread_shard()];
+std::shared_ptr<FlowCell> Ledger::cell(const LedgerKey& key) {
+  Shard& shard = shards_[thread_shard(kShards)];
   const MutexLock lock(shard.mutex);
-  add_to(shard.rows[key], counts);
+  std::shared_ptr<FlowCell>& found = shard.rows[key];
+  if (found == nullptr) found = std::make_shared<FlowCell>();
+  return found;
 }
 
 void Ledger::note(const RequestContext& context, const Flow& flow, const Decision& decision,
@@ -58,12 +55,14 @@ void Ledger::note(const RequestContext& context, const Flow& flow, const Decisio
 Ledger::Taken Ledger::take() {
   Taken out;
   for (Shard& shard : shards_) {
-    std::map<LedgerKey, FlowCounts> rows;
-    {
-      const MutexLock lock(shard.mutex);
-      rows.swap(shard.rows);
+    const MutexLock lock(shard.mutex);
+    for (auto at = shard.rows.begin(); at != shard.rows.end();) {
+      // Held by nobody else, and under the lock nobody can begin to: what is taken is all of it.
+      const bool last = at->second.use_count() == 1;
+      const FlowCounts counts = at->second->take();
+      if (counts != FlowCounts{}) add_to(out.rows[at->first], counts);
+      at = last ? shard.rows.erase(at) : std::next(at);
     }
-    for (const auto& [key, counts] : rows) add_to(out.rows[key], counts);
   }
   const MutexLock lock(notes_mutex_);
   for (auto& [key, note] : notes_) out.notes.push_back(std::move(note));
@@ -72,7 +71,7 @@ Ledger::Taken Ledger::take() {
 }
 
 void Ledger::put_back(Taken taken) {
-  for (const auto& [key, counts] : taken.rows) add(key, counts);
+  for (const auto& [key, counts] : taken.rows) cell(key)->add(counts);
   for (const Note& item : taken.notes) note(item.context, item.flow, item.decision, item.counts);
 }
 
@@ -80,8 +79,9 @@ std::map<LedgerKey, FlowCounts> Ledger::waiting() const {
   std::map<LedgerKey, FlowCounts> out;
   for (const Shard& shard : shards_) {
     const MutexLock lock(shard.mutex);
-    for (const auto& [key, counts] : shard.rows) add_to(out[key], counts);
+    for (const auto& [key, cell] : shard.rows) add_to(out[key], cell->look());
   }
+  std::erase_if(out, [](const auto& row) { return row.second == FlowCounts{}; });
   return out;
 }
 

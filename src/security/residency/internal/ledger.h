@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,32 @@ struct FlowCounts {
   std::int64_t flows = 0;
   std::int64_t bytes = 0;
   std::int64_t refused = 0;
+  bool operator==(const FlowCounts&) const = default;
+};
+
+// The sums of one row since they were last taken. Thread-safe; adding takes no lock.
+class FlowCell {
+ public:
+  void add(const FlowCounts& more) {
+    if (more.flows != 0) flows_.fetch_add(more.flows, std::memory_order_relaxed);
+    if (more.bytes != 0) bytes_.fetch_add(more.bytes, std::memory_order_relaxed);
+    if (more.refused != 0) refused_.fetch_add(more.refused, std::memory_order_relaxed);
+  }
+  FlowCounts take() {
+    return {.flows = flows_.exchange(0, std::memory_order_relaxed),
+            .bytes = bytes_.exchange(0, std::memory_order_relaxed),
+            .refused = refused_.exchange(0, std::memory_order_relaxed)};
+  }
+  FlowCounts look() const {
+    return {.flows = flows_.load(std::memory_order_relaxed),
+            .bytes = bytes_.load(std::memory_order_relaxed),
+            .refused = refused_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  std::atomic<std::int64_t> flows_{0};
+  std::atomic<std::int64_t> bytes_{0};
+  std::atomic<std::int64_t> refused_{0};
 };
 
 // Flows that are alike, waiting for their one audit entry.
@@ -40,7 +68,8 @@ struct Note {
 // Thread-safe; a few shards, so that prediction threads rarely meet.
 class Ledger {
  public:
-  void add(const LedgerKey& key, const FlowCounts& counts);
+  // Where flows of this key are counted. It is kept for as long as somebody holds it.
+  std::shared_ptr<FlowCell> cell(const LedgerKey& key);
   // Alike means the same caller, exit, zones, object and rule. Past 4096 different ones those of a
   // new kind are kept under the project alone: a flood of refusals grows neither memory nor log.
   void note(const RequestContext& context, const Flow& flow, const Decision& decision,
@@ -59,9 +88,8 @@ class Ledger {
   static constexpr std::size_t kNotesMax = 4096;
   struct alignas(64) Shard {
     mutable Mutex mutex;
-    std::map<LedgerKey, FlowCounts> rows FALAJ_GUARDED_BY(mutex);
+    std::map<LedgerKey, std::shared_ptr<FlowCell>> rows FALAJ_GUARDED_BY(mutex);
   };
-  static std::size_t thread_shard();
 
   std::array<Shard, kShards> shards_;
   Mutex notes_mutex_;
