@@ -50,6 +50,9 @@ struct GateParts {
   std::function<std::function<bool(const std::string& project)>(
       const net::Request& request, const security::PrincipalPtr& principal)>
       reaches{};
+  // Told of every request that goes on to its handler, with the object that was decided upon. Never
+  // blocks. Empty: nobody wants to know.
+  std::function<void(const security::access::AccessRequest&)> passed{};
   // The projects that have a deployment of this name. Never blocks.
   std::function<std::vector<std::string>(const std::string& name)> projects_serving;
 };

@@ -64,7 +64,7 @@ Status Program::open(const Options& options) {
   sign_head();
   FALAJ_TRY(storage_.exits->refresh());
   warn_if_failed("deployments", serving_.deployments->tick());
-  wire_gate(options, control_, *identity_, storage_, training_, serving_, metrics_);
+  wire_gate(options, control_, *identity_, trail_, storage_, training_, serving_, metrics_);
   http_ = wire_routes(options, tls_, trail_, *catalog_, control_, storage_, features_, training_,
                       serving_, metrics_, clock_);
   for (net::Route& route : api::identity_routes(*identity_, clock_)) {

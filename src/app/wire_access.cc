@@ -3,6 +3,7 @@
 #include "app/program.h"
 #include "app/residency_gate.h"
 #include "app/wiring.h"
+#include "base/decode.h"
 #include "net/address.h"
 
 namespace falaj::app {
@@ -41,6 +42,23 @@ Result<std::string> project_of_record(Storage& storage, Training& training, cons
   return Error{Code::kInternal, "nobody knows whose a " + kind + " is"};
 }
 
+// Reads of data and predictions leave no entry of their own; they are counted. What is counted is
+// what was decided upon, never a text of the caller's: a project that there is not, or a name that
+// could be none, is not written down.
+void note_access(security::AccessJournal& journal, const security::residency::Exits& exits,
+                 const security::access::AccessRequest& asked) {
+  if (asked.action != "serving.predict" && asked.action != "features.read" &&
+      asked.action != "data.read") {
+    return;
+  }
+  const security::access::ObjectRef& object = asked.object;
+  const std::string project(object.project);
+  const bool declared = exits.zone_of(project).labelled();
+  const bool named = object.name.empty() || check_name("", object.name).ok();
+  journal.note({asked.principal.id, asked.action, declared ? project : "",
+                std::string(object.kind) + "/" + (named ? std::string(object.name) : "(no name)")});
+}
+
 }  // namespace
 
 Result<AccessControl> wire_access(const Options& options, Storage& storage,
@@ -59,7 +77,7 @@ Result<AccessControl> wire_access(const Options& options, Storage& storage,
 }
 
 void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
-               Storage& storage, Training& training, Serving& serving,
+               AuditTrail& trail, Storage& storage, Training& training, Serving& serving,
                telemetry::Metrics& metrics) {
   api::GateParts parts{
       .authenticate =
@@ -88,6 +106,11 @@ void wire_gate(const Options& options, AccessControl& control, security::Identit
             return [exits, principal, peer = request.peer](const std::string& project) {
               return may_reach(*exits, project, *principal, peer);
             };
+          },
+      .passed =
+          [journal = trail.journal.get(),
+           exits = storage.exits.get()](const security::access::AccessRequest& asked) {
+            note_access(*journal, *exits, asked);
           },
       .projects_serving =
           [&serving](const std::string& name) { return serving.deployments->projects_with(name); }};

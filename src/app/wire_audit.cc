@@ -5,33 +5,13 @@
 #include "app/libraries.h"
 #include "app/wiring.h"
 #include "base/log.h"
-#include "crypto/aead.h"
 #include "security/audit/child_signer.h"
+#include "security/sealed/openings.h"
 
 namespace falaj::app {
 namespace {
 
 constexpr std::string_view kFileScheme = "file://";
-
-// Openings of commitments, sealed with a key of their own under the machine's.
-class KeyedOpenings final : public security::OpeningVault {
- public:
-  explicit KeyedOpenings(crypto::SecretBytes key) : key_(std::move(key)) {}
-  Result<std::string> seal(const std::string& project, std::string_view about,
-                           std::string_view plaintext) override {
-    return crypto::seal(key_, plaintext, aad(project, about));
-  }
-  Result<std::string> open(const std::string& project, std::string_view about,
-                           std::string_view sealed) override {
-    return crypto::open(key_, sealed, aad(project, about));
-  }
-
- private:
-  static std::string aad(const std::string& project, std::string_view about) {
-    return crypto::Tlv("falaj/v1/audit-opening").add(project).add(about).str();
-  }
-  const crypto::SecretBytes key_;
-};
 
 Status make_witness(const Options& options, Storage& storage, AuditTrail& trail) {
   const std::string& setting = options.audit.witness;
@@ -60,8 +40,10 @@ std::string absolute(const std::string& folder) {
 
 Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Clock& clock) {
   AuditTrail trail;
-  crypto::SecretBytes opening_key = FALAJ_TRY(storage.keys.tree->store_key("audit-openings"));
-  trail.openings = std::make_unique<KeyedOpenings>(std::move(opening_key));
+  trail.openings = FALAJ_TRY(security::sealed::seal_openings(
+      *storage.keys.tree, [exits = storage.exits.get()](const std::string& project) {
+        return exits->zone_of(project);
+      }));
   storage.audit->set_openings(trail.openings.get());
   const std::string folder = absolute(options.data_folder);
   security::ChildSignerOptions signer;

@@ -12,15 +12,6 @@
 namespace falaj::app {
 namespace {
 
-// Reads of data and predictions leave no entry of their own; they are counted.
-void note_access(security::AccessJournal& journal, const net::Route& route,
-                 const net::Request& request) {
-  const std::string& action = route.permission.action();
-  if (action != "serving.predict" && action != "features.read") return;
-  const std::string project = request.query_param("project").value_or("default");
-  journal.note({request.principal, action, project, request.path});
-}
-
 void add_openapi(Http& http) {
   http.router->add(net::Route(
       net::Method::kGet, "/openapi.json", net::Permission::anyone(), net::Target::nothing(),
@@ -96,7 +87,6 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
   }
   for (net::Route& route : api::console_routes()) http.router->add(std::move(route));
   add_openapi(http);
-  http.journal = trail.journal.get();
   return http;
 }
 
@@ -111,11 +101,8 @@ Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
   };
   http.server = FALAJ_TRY(net::Server::start(
       server, *http.router,
-      [gate = control.gate.get(), journal = http.journal](const net::Route& route,
-                                                          net::Request& request) -> Status {
-        FALAJ_TRY(gate->pass(route, request));
-        note_access(*journal, route, request);
-        return {};
+      [gate = control.gate.get()](const net::Route& route, net::Request& request) {
+        return gate->pass(route, request);
       },
       metrics));
   return {};

@@ -240,12 +240,12 @@ struct Http {
   std::unique_ptr<api::Services> services;
   std::unique_ptr<api::LiveFeed> feed;
   std::unique_ptr<net::Router> router;
-  security::AccessJournal* journal = nullptr;
   std::unique_ptr<net::Server> server;
 };
 // Who may pass to the routes' handlers.
 void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
-               Storage& storage, Training& training, Serving& serving, telemetry::Metrics& metrics);
+               AuditTrail& trail, Storage& storage, Training& training, Serving& serving,
+               telemetry::Metrics& metrics);
 // Declares every route of every dialect, without listening.
 Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::Catalog& catalog,
                  AccessControl& control, Storage& storage, Features& features, Training& training,

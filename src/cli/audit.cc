@@ -48,9 +48,13 @@ Status replay_audit(const Session& session, std::int64_t sequence) {
   return {};
 }
 
-Status show_audit_entry(const Session& session, std::int64_t sequence) {
+Status show_audit_entry(const Session& session, std::int64_t sequence, Openings openings) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value entry = FALAJ_TRY(connection->get("/api/v1/audit/" + std::to_string(sequence)));
+  const std::string path = "/api/v1/audit/" + std::to_string(sequence);
+  const Value entry =
+      openings == Openings::kOpened
+          ? FALAJ_TRY(connection->call(net::Method::kPost, path + ":open", Value::object()))
+          : FALAJ_TRY(connection->get(path));
   print(session.format, entry, to_pretty_json(entry) + "\n");
   return {};
 }

@@ -88,7 +88,8 @@ struct AuditFilter {
 Status show_audit(const Session& session, const AuditFilter& filter);
 Status verify_audit(const Session& session);
 Status replay_audit(const Session& session, std::int64_t sequence);
-Status show_audit_entry(const Session& session, std::int64_t sequence);
+enum class Openings : std::uint8_t { kClosed, kOpened };
+Status show_audit_entry(const Session& session, std::int64_t sequence, Openings openings);
 // The newest signed head, or with kSign one made now; its text goes to standard output.
 enum class SignNow : std::uint8_t { kNo, kYes };
 Status show_audit_head(const Session& session, SignNow sign);

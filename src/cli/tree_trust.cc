@@ -66,10 +66,12 @@ void Tree::add_audit() {
   search->add_option("--object", words_.name, "Only this object: Model/payments/fraud");
   search->add_option("--actor", words_.kind, "Only this principal: user:dev");
   search->add_option("--limit", words_.limit, "How many, 1 to 1000")->check(CLI::Range(1, 1000));
-  remote(*audit, "show", "One entry in full",
-         [this](const Session& s) { return show_audit_entry(s, words_.sequence); })
-      ->add_option("sequence", words_.sequence, "Number of the entry")
-      ->required();
+  CLI::App* show = remote(*audit, "show", "One entry in full", [this](const Session& s) {
+    return show_audit_entry(s, words_.sequence, words_.log ? Openings::kOpened : Openings::kClosed);
+  });
+  show->add_option("sequence", words_.sequence, "Number of the entry")->required();
+  show->add_flag("--openings", words_.log,
+                 "With the texts behind its commitments: reasons, who read what. This is audited");
   add_proofs(*audit);
   remote(*audit, "replay", "Recompute a decision of the loop from its recorded inputs",
          [this](const Session& s) { return replay_audit(s, words_.sequence); })

@@ -379,13 +379,25 @@ Result<std::vector<Opening>> Audit::openings(std::int64_t sequence) const {
   std::vector<Opening> all;
   for (const SqlRow& row : rows) {
     const std::string sealed = FALAJ_TRY(crypto::from_base64(row.text(2)));
-    const std::string plain =
-        FALAJ_TRY(openings_->open(row.text(1), about_opening(sequence, row.text(0)), sealed));
-    const Value value = FALAJ_TRY(parse_json(plain));
+    const Result<std::string> plain =
+        openings_->open(row.text(1), about_opening(sequence, row.text(0)), sealed);
+    if (!plain.ok() &&
+        (plain.error().id == ErrorId::kKeyMissing || plain.error().id == ErrorId::kDecryptFailed)) {
+      continue;  // Its project was shredded.
+    }
+    const Value value = FALAJ_TRY(parse_json(FALAJ_TRY(plain)));
     std::string salt = FALAJ_TRY(crypto::from_base64(value.text("salt")));
     all.push_back({row.text(0), std::move(salt), value.text("text")});
   }
   return all;
+}
+
+Result<std::vector<Opening>> Audit::read_openings(const RequestContext& context,
+                                                  std::int64_t sequence) {
+  Value detail;
+  detail["entry"] = sequence;
+  FALAJ_TRY(record(context, {"audit.open", "AuditEntry/" + std::to_string(sequence), detail}));
+  return openings(sequence);
 }
 
 Status Audit::erase_openings(const RequestContext& context, std::int64_t sequence) {

@@ -1,6 +1,7 @@
 // The audit: read, verify, replay.
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "crypto/base64.h"
 
 namespace falaj::api {
 namespace {
@@ -47,6 +48,26 @@ Result<Value> replay(Services& services, const net::Request& request) {
   return reply;
 }
 
+// The texts behind an entry's commitments: reasons, and the rows of a batch of reads.
+Result<Value> open_entry(Services& services, const net::Request& request) {
+  const security::AuditEntry entry = FALAJ_TRY(entry_of(services, request));
+  security::RequestContext context;
+  context.principal = principal_of(request);
+  context.project = ProjectName(entry.project);
+  context.request_id = request.request_id;
+  context.traceparent = request.traceparent;
+  Value reply = to_value(entry);
+  reply["openings"] = Value::array();
+  for (const auto& opening : FALAJ_TRY(services.audit.read_openings(context, entry.sequence))) {
+    Value row;
+    row["name"] = opening.name;
+    row["salt"] = crypto::base64(opening.salt);
+    row["text"] = opening.text;
+    reply["openings"].push(std::move(row));
+  }
+  return reply;
+}
+
 }  // namespace
 
 std::vector<net::Route> audit_routes(Services& services) {
@@ -75,6 +96,12 @@ std::vector<net::Route> audit_routes(Services& services) {
                   {"audit.verify", net::Target::record("AuditEntry", "sequence")},
                   "Recomputes a loop decision from its recorded inputs.",
                   [&](const net::Request& request) { return replay(services, request); }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/audit/{sequence}:open",
+      {"audit.read", net::Target::record("AuditEntry", "sequence")},
+      "One entry with the texts behind its commitments (reasons, rows of reads), as far "
+      "as their keys exist. That they were read is an entry itself.",
+      [&](const net::Request& request) { return open_entry(services, request); }));
   return routes;
 }
 

@@ -1,5 +1,9 @@
 #include "security/audit/journal.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "base/json.h"
 #include "base/thread_shard.h"
 #include "crypto/merkle.h"
@@ -8,17 +12,35 @@ namespace falaj::security {
 namespace {
 
 constexpr std::size_t kBatchBytesMax = 512 * 1024;
+constexpr std::size_t kPrincipalShare = 8;  // A principal may have this part of the rows.
 
-std::string row_key(const Access& access) {
-  std::string key;
-  key.reserve(96);
-  key += '[';
-  for (const std::string_view text :
+std::string row_text(const Access& access) {
+  std::string text;
+  text.reserve(96);
+  text += '[';
+  for (const std::string_view each :
        {access.principal, access.action, access.project, access.object}) {
-    append_json_string(key, text);
-    key += ',';
+    append_json_string(text, each);
+    text += ',';
   }
-  return key;
+  return text;
+}
+
+struct Batch {
+  std::string project;
+  std::string text;
+  std::int64_t rows = 0;
+  std::int64_t total = 0;
+};
+
+AuditEvent batch_event(const Batch& batch, Timestamp from, Timestamp to) {
+  Value detail;
+  detail["count"] = batch.total;
+  detail["rows"] = batch.rows;
+  detail["root"] = batch_root(batch.text);
+  detail["from"] = to_rfc3339(from);
+  detail["to"] = to_rfc3339(to);
+  return {"access.batch", "AccessJournal", std::move(detail), {{"records", batch.text}}};
 }
 
 }  // namespace
@@ -27,35 +49,52 @@ AccessJournal::AccessJournal(Audit& audit, const Clock& clock, std::size_t rows_
     : audit_(audit), clock_(clock), rows_max_(rows_max), since_(clock.now()) {}
 
 void AccessJournal::note(const Access& access, std::int64_t count) {
-  std::string key = row_key(access);
+  std::string text = row_text(access);
   Shard& shard = shards_[thread_shard(kShards)];
   const MutexLock lock(shard.mutex);
-  const auto found = shard.rows.find(key);
-  if (found != shard.rows.end()) {
-    found->second += count;
-    return;
+  Counts& counts = shard.counts;
+  std::string_view project = access.project;
+  const auto known = counts.rows.find(project);
+  if (known != counts.rows.end()) {
+    const auto found = known->second.find(text);
+    if (found != known->second.end()) {
+      found->second += count;
+      return;
+    }
   }
-  // Whoever makes up names does not fill the memory; the total stays true.
-  if (shard.rows.size() >= rows_max_) key = row_key({"other", "other", "", ""});
-  shard.rows[std::move(key)] += count;
+  // Whoever makes up names fills neither the memory nor the rows of others; totals stay true.
+  std::size_t& own = counts.of_principal[std::string(access.principal)];
+  if (own >= std::max<std::size_t>(1, rows_max_ / kPrincipalShare) || counts.size >= rows_max_) {
+    project = "";
+    text = row_text({access.principal, access.action, "", "other"});
+  }
+  const auto [row, added] = counts.rows[std::string(project)].try_emplace(std::move(text), 0);
+  row->second += count;
+  if (!added) return;
+  ++own;
+  ++counts.size;
 }
 
 AccessJournal::Rows AccessJournal::take() {
   Rows all;
   for (Shard& shard : shards_) {
-    Rows rows;
+    Counts counts;
     {
       const MutexLock lock(shard.mutex);
-      rows.swap(shard.rows);
+      std::swap(counts, shard.counts);
     }
-    for (auto& [key, count] : rows) all[key] += count;
+    for (auto& [project, rows] : counts.rows) {
+      for (const auto& [text, count] : rows) all[project][text] += count;
+    }
   }
   return all;
 }
 
-void AccessJournal::put_back(const Rows& rows) {
+void AccessJournal::put_back(const Rows& all) {
   const MutexLock lock(shards_[0].mutex);
-  for (const auto& [key, count] : rows) shards_[0].rows[key] += count;
+  for (const auto& [project, rows] : all) {
+    for (const auto& [text, count] : rows) shards_[0].counts.rows[project][text] += count;
+  }
 }
 
 std::string batch_root(std::string_view rows) {
@@ -71,31 +110,29 @@ std::string batch_root(std::string_view rows) {
 
 Status AccessJournal::tick() {
   const MutexLock lock(ticking_);
-  const Rows rows = take();
-  if (rows.empty()) return {};
+  const Rows all = take();
+  if (all.empty()) return {};
   const Timestamp now = clock_.now();
-  std::string text;
-  std::int64_t total = 0;
-  std::int64_t kept = 0;
-  for (const auto& [key, count] : rows) {
-    total += count;
-    if (text.size() > kBatchBytesMax) continue;  // Counted, no longer listed: "rows" says so.
-    text += key + std::to_string(count) + "]\n";
-    ++kept;
+  std::vector<AuditRecord> events;
+  const auto enter = [&](Batch& batch) FALAJ_REQUIRES(ticking_) {
+    if (batch.rows == 0) return;
+    events.push_back({system_context("service:journal", ProjectName(batch.project), Zone()),
+                      batch_event(batch, since_, now)});
+    batch = {batch.project, "", 0, 0};
+  };
+  for (const auto& [project, rows] : all) {
+    Batch batch{project, "", 0, 0};
+    for (const auto& [text, count] : rows) {
+      batch.text += text + std::to_string(count) + "]\n";
+      batch.total += count;
+      ++batch.rows;
+      if (batch.text.size() > kBatchBytesMax) enter(batch);
+    }
+    enter(batch);
   }
-  Value detail;
-  detail["count"] = total;
-  detail["rows"] = kept;
-  detail["rows_left_out"] = static_cast<std::int64_t>(rows.size()) - kept;
-  detail["root"] = batch_root(text);
-  detail["from"] = to_rfc3339(since_);
-  detail["to"] = to_rfc3339(now);
-  const auto context = system_context("service:journal", ProjectName(), Zone());
-  const auto entry =
-      audit_.record(context, {"access.batch", "AccessJournal", detail, {{"records", text}}});
-  if (!entry.ok()) {
-    put_back(rows);
-    return entry.error();
+  if (const Status written = audit_.record_all(events); !written.ok()) {
+    put_back(all);
+    return written;
   }
   since_ = now;
   return {};

@@ -1,11 +1,11 @@
 // security/audit/journal.h — who read and who predicted, counted without slowing anybody down.
 //
 // Changes have an entry each; reads and predictions come by the ten thousand a second. They are
-// counted per principal, action and object in memory and entered as one "access.batch" entry an
-// interval: its detail holds the total, the number of rows and the Merkle root over them; the rows
-// are a sealed opening of that entry (Audit::openings), erasable like any other. What was counted
-// since the last batch is lost when the machine dies; an entry that cannot be written keeps its
-// counts for the next.
+// counted per principal, action and object in memory and entered an interval later as one
+// "access.batch" entry of each project, or several where the rows are many: its detail holds the
+// total, the number of rows and the Merkle root over them; the rows are a sealed opening of that
+// entry (Audit::openings), erasable like any other. What was counted since the last batch is lost
+// when the machine dies; entries that cannot be written keep their counts for the next.
 #pragma once
 
 #include <array>
@@ -29,7 +29,8 @@ struct Access {
 // Thread-safe.
 class AccessJournal {
  public:
-  // `rows_max`: different rows an interval and shard; beyond it accesses count under "other".
+  // `rows_max`: different rows an interval and shard, an eighth of them of one principal. Beyond it
+  // an access counts under its principal and action only, whatever the object.
   AccessJournal(Audit& audit, const Clock& clock, std::size_t rows_max = 4'096);
 
   // Never waits for storage and never fails: one map lookup under a lock that threads hardly share.
@@ -39,10 +40,16 @@ class AccessJournal {
 
  private:
   static constexpr std::size_t kShards = 16;
-  using Rows = std::map<std::string, std::int64_t, std::less<>>;
+  // By project; a row is its text up to the count.
+  using Rows = std::map<std::string, std::map<std::string, std::int64_t>, std::less<>>;
+  struct Counts {
+    Rows rows;
+    std::size_t size = 0;  // Rows of all projects.
+    std::map<std::string, std::size_t, std::less<>> of_principal;
+  };
   struct alignas(64) Shard {
     Mutex mutex;
-    Rows rows FALAJ_GUARDED_BY(mutex);
+    Counts counts FALAJ_GUARDED_BY(mutex);
   };
 
   Rows take();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "storage/open.h"
@@ -26,6 +27,21 @@ class Journal : public testing::Test {
     audit_.set_openings(&vault_);
   }
   AuditEntry last() { return audit_.get(audit_.head()->sequence).value(); }
+  // Over all entries.
+  std::int64_t entered(const std::string& member) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = 1; i <= audit_.head()->sequence; ++i) {
+      sum += audit_.get(i)->detail.integer(member);
+    }
+    return sum;
+  }
+  std::string rows() {
+    std::string all;
+    for (std::int64_t i = 1; i <= audit_.head()->sequence; ++i) {
+      all += audit_.openings(i)->front().text;
+    }
+    return all;
+  }
 
   FakeClock clock_;
   PlainVault vault_;
@@ -78,14 +94,47 @@ TEST_F(Journal, counts_of_many_threads_are_complete) {
   EXPECT_EQ(total, 80'000);
 }
 
-TEST_F(Journal, made_up_names_do_not_fill_the_memory) {
-  AccessJournal journal(audit_, clock_, 10);
+TEST_F(Journal, made_up_names_fill_neither_the_memory_nor_the_rows_of_others) {
+  AccessJournal journal(audit_, clock_, 80);
   for (int i = 0; i < 1'000; ++i) {
     journal.note({"user:a", "serving.predict", "p", "Deployment/" + std::to_string(i)});
   }
+  journal.note({"user:b", "features.read", "p", "FeatureView/v"});
   ASSERT_TRUE(journal.tick().ok());
-  EXPECT_EQ(last().detail.integer("count"), 1'000);
-  EXPECT_LE(last().detail.integer("rows"), 11);
+  EXPECT_EQ(entered("count"), 1'001);
+  EXPECT_EQ(entered("rows"), 10 + 1 + 1) << "a's share, a's others, and b's";
+  EXPECT_NE(rows().find("[\"user:a\",\"serving.predict\",\"\",\"other\",990]\n"),
+            std::string::npos);
+  EXPECT_NE(rows().find("[\"user:b\",\"features.read\",\"p\",\"FeatureView/v\",1]\n"),
+            std::string::npos);
+}
+
+TEST_F(Journal, many_rows_become_several_entries_and_none_is_left_out) {
+  AccessJournal journal(audit_, clock_, 1 << 20);
+  for (int i = 0; i < 20'000; ++i) {
+    journal.note({"user:a", "serving.predict", "p",
+                  "Deployment/" + std::to_string(i) + "/" + std::string(60, 'x')});
+  }
+  ASSERT_TRUE(journal.tick().ok());
+  EXPECT_GT(audit_.head()->sequence, 2);
+  EXPECT_EQ(entered("rows"), 20'000);
+  EXPECT_EQ(std::ranges::count(rows(), '\n'), 20'000);
+  for (std::int64_t i = 1; i <= audit_.head()->sequence; ++i) {
+    const std::string text = audit_.openings(i)->front().text;
+    EXPECT_EQ(batch_root(text), audit_.get(i)->detail.text("root"));
+  }
+}
+
+TEST_F(Journal, each_project_has_entries_of_its_own) {
+  AccessJournal journal(audit_, clock_);
+  journal.note({"user:a", "serving.predict", "pay", "Deployment/fraud"});
+  journal.note({"user:a", "serving.predict", "hr", "Deployment/fraud"});
+  ASSERT_TRUE(journal.tick().ok());
+  AuditQuery query;
+  query.project = "pay";
+  const auto entries = audit_.list(query).value();
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(audit_.openings(entries[0].sequence)->front().text.find("hr"), std::string::npos);
 }
 
 TEST_F(Journal, counts_are_kept_while_the_log_cannot_be_written) {
