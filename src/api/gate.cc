@@ -97,6 +97,7 @@ bool Gate::blocks(const net::Request& request) {
 Status Gate::pass(const net::Route& route, net::Request& request, Asking asking) {
   if (route.target.scope() == Target::Scope::kNothing) return {};
   security::PrincipalPtr principal = FALAJ_TRY(parts_.authenticate(request, asking));
+  FALAJ_TRY(parts_.access.current());
   const auto policies = parts_.access.policies();
   principal = placed(std::move(principal), *policies);
   request.principal = principal->id;

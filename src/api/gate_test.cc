@@ -51,6 +51,13 @@ class GateTest : public ::testing::Test {
           if (id == "of-platform") return std::string();
           return Error{Code::kNotFound, "no such"};
         },
+        .passed =
+            [this](const security::access::AccessRequest& asked) {
+              passed_.push_back(asked.principal.id + " " + std::string(asked.action) + " " +
+                                std::string(asked.object.project) + "/" +
+                                std::string(asked.object.kind) + "/" +
+                                std::string(asked.object.name));
+            },
         .projects_serving = [](const std::string& name) -> std::vector<std::string> {
           if (name == "fraud") return {"pay", "shop"};
           return {};
@@ -86,7 +93,17 @@ class GateTest : public ::testing::Test {
   std::optional<Gate> gate_;
   net::Request request_;
   int asked_ = 0;
+  std::vector<std::string> passed_;
 };
+
+// What the query says is not what a qualified name means.
+TEST_F(GateTest, who_counts_is_told_what_was_decided_upon) {
+  const net::Route infer =
+      route("/v2/models/{m}", "serving.predict", Target::qualified("Deployment", "m"));
+  EXPECT_EQ(pass(infer, "ed", "project=" + std::string(7000, 'x'), {{"m", "fraud"}}), "ok");
+  EXPECT_NE(pass(infer, "ed", "project=pay", {{"m", "shop.fraud"}}), "ok");
+  EXPECT_EQ(passed_, (std::vector<std::string>{"user:ed serving.predict pay/Deployment/fraud"}));
+}
 
 TEST_F(GateTest, asks_for_the_object_that_the_route_names) {
   const auto predict =

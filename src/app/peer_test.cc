@@ -21,13 +21,13 @@ using net::testing::ServerFixture;
 class PeerTest : public ServerFixture {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(sql_->migrate({security::kAuditMigration}).ok());
+    ASSERT_TRUE(sql_->migrate({security::kAuditMigration, security::kProcessesMigration}).ok());
     security::CertificatesOptions options;
     options.folder = folder_.path() + "/theirs";
     options.names.dns_names = {"localhost"};
     options.names.addresses = {"127.0.0.1"};
     certificates_ = security::Certificates::open(options, crypto::SecretBytes(std::string(32, 'k')),
-                                                 audit_, clock_)
+                                                 *sql_, audit_, clock_)
                         .value();
     for (net::Route& route : api::certificate_routes(certificates_.get())) {
       router_.add(std::move(route));

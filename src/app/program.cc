@@ -64,7 +64,7 @@ Status Program::open(const Options& options) {
   sign_head();
   FALAJ_TRY(storage_.exits->refresh());
   warn_if_failed("deployments", serving_.deployments->tick());
-  wire_gate(options, control_, *identity_, trail_, storage_, training_, serving_, metrics_);
+  wire_gate(options, control_, *identity_, tls_, trail_, storage_, training_, serving_, metrics_);
   http_ = wire_routes(options, tls_, trail_, *catalog_, control_, storage_, features_, training_,
                       serving_, metrics_, clock_);
   for (net::Route& route : api::identity_routes(*identity_, clock_)) {
@@ -116,6 +116,7 @@ void Program::start_ticking(const Options& options) {
   reconcile_ = std::make_unique<exec::Ticker>("reconcile", options.tick_interval, [this] {
     warn_if_failed("deployments", serving_.deployments->tick());
     warn_if_failed("monitors", serving_.monitors->tick());
+    warn_if_failed("grants", control_.access->retry());
     warn_if_failed("denials", control_.gate->tick());
     warn_if_failed("zones", storage_.exits->tick());
   });

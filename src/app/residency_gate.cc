@@ -54,6 +54,18 @@ Caller place_of(const std::string& peer) {
   return net::is_loopback_address(peer) ? Caller::kOnThisMachine : Caller::kElsewhere;
 }
 
+Result<Passage> pass_recorded(security::residency::Exits& exits, const Visit& visit,
+                              const Entrant& entrant) {
+  Flow flow;
+  flow.exit = visit.exit;
+  flow.project = visit.project;
+  flow.data = exits.zone_of(visit.project);
+  flow.destination = exits.caller_zone(flow.data, visit.declared, visit.caller);
+  flow.object = object_text(entrant);
+  const security::RequestContext context = context_of(entrant, flow.data);
+  return exits.pass_recorded(context, std::move(flow));
+}
+
 }  // namespace
 
 bool may_reach(const security::residency::Exits& exits, const std::string& project,
@@ -74,9 +86,13 @@ Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits
   if (entrant.project.empty() || !exits.zone_of(entrant.project).labelled()) return on_sent;
   const Visit visit{entrant.route.gives == net::Gives::kFile ? Exit::kExport : Exit::kServe,
                     entrant.project, entrant.principal.zone, place_of(entrant.request.peer)};
-  const Result<Passage> passed = exits.answer(
-      visit, [&] { return object_text(entrant); },
-      [&] { return context_of(entrant, exits.zone_of(entrant.project)); });
+  // What leaves in bulk has its entry first; the pool's threads may wait for that.
+  const bool recorded = visit.exit == Exit::kExport && entrant.route.runs_on == net::RunsOn::kPool;
+  const Result<Passage> passed =
+      recorded ? pass_recorded(exits, visit, entrant)
+               : exits.answer(
+                     visit, [&] { return object_text(entrant); },
+                     [&] { return context_of(entrant, exits.zone_of(entrant.project)); });
   if (!passed.ok()) {
     Error refused = passed.error();
     if (visit.caller == Caller::kElsewhere) {

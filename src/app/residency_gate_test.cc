@@ -77,6 +77,31 @@ TEST_F(ResidencyGate, files_are_counted_as_exports) {
   EXPECT_EQ(rows[0].bytes, 1234);
 }
 
+TEST_F(ResidencyGate, a_file_has_its_entry_before_it_leaves) {
+  caller_.zone = Zone("eu");
+  const auto entries = [this] { return world_.audit->head()->sequence; };
+  const std::int64_t before = entries();
+  EXPECT_FALSE(ask("p-ae-fin", kElsewhere, net::Gives::kFile).ok());
+  EXPECT_EQ(entries(), before + 1) << "no tick was needed";
+  EXPECT_FALSE(ask("p-ae-fin", kElsewhere, net::Gives::kAnswer).ok());
+  EXPECT_EQ(entries(), before + 1) << "an answer's entry comes with the next tick";
+  // Under a transfer, and the log cannot be written: nothing leaves.
+  world_.declare_transfer("user:a", "p-ae", "t1", "ae", "eu");
+  ASSERT_TRUE(world_.exits->approve(world_.context("p-ae", "user:officer"), "t1").ok());
+  caller_.zone = Zone("eu");
+  ASSERT_TRUE(ask("p-ae", kElsewhere, net::Gives::kFile).ok());
+  EXPECT_GT(entries(), before + 1);
+  ASSERT_TRUE(world_.sql
+                  ->write([](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(
+                        tx.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT "
+                                   "RAISE(ABORT, 'no'); END"));
+                    return {};
+                  })
+                  .ok());
+  EXPECT_EQ(ask("p-ae", kElsewhere, net::Gives::kFile).error().id, ErrorId::kAuditUnavailable);
+}
+
 TEST_F(ResidencyGate, rows_of_lists_follow_the_same_rule_and_leave_no_trace) {
   EXPECT_FALSE(may_reach(*world_.exits, "p-ae-fin", caller_, kElsewhere));
   EXPECT_TRUE(may_reach(*world_.exits, "p-ae-fin", caller_, kHere));

@@ -11,8 +11,12 @@ namespace {
 
 // The local developer is whoever sits at this machine, and nobody elsewhere. A failed sign-in may
 // have to wait: how long goes into Retry-After.
-Result<security::PrincipalPtr> authenticate(security::Identity& identity, net::Request& request,
-                                            security::Asking asking) {
+Result<security::PrincipalPtr> authenticate(security::Identity& identity, const Tls& tls,
+                                            net::Request& request, security::Asking asking) {
+  // On every request: a connection outlives the certificate that it was made with.
+  if (tls.certificates != nullptr && !request.tls_peer.empty()) {
+    FALAJ_TRY(tls.certificates->check_process(request.tls_peer));
+  }
   security::Credentials shown = api::credentials_of(request);
   shown.asking = asking;
   Result<security::PrincipalPtr> principal = identity.authenticate(shown);
@@ -77,12 +81,12 @@ Result<AccessControl> wire_access(const Options& options, Storage& storage,
 }
 
 void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
-               AuditTrail& trail, Storage& storage, Training& training, Serving& serving,
-               telemetry::Metrics& metrics) {
+               const Tls& tls, AuditTrail& trail, Storage& storage, Training& training,
+               Serving& serving, telemetry::Metrics& metrics) {
   api::GateParts parts{
       .authenticate =
-          [&identity](net::Request& request, security::Asking asking) {
-            return authenticate(identity, request, asking);
+          [&identity, &tls](net::Request& request, security::Asking asking) {
+            return authenticate(identity, tls, request, asking);
           },
       .access = *control.access,
       .denials = *control.denials,

@@ -19,6 +19,7 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       storage::kObjectsMigration,
       security::kAuditMigration,
       security::kIdentityMigration,
+      security::kProcessesMigration,
       security::kCallerZonesMigration,
       security::kFormerNamesMigration,
       security::residency::kResidencyMigration,

@@ -87,7 +87,8 @@ Result<Tls> wire_tls(const Options& options, Storage& storage, const Clock& cloc
   made.trust_domain = options.listen.trust_domain;
   made.names = FALAJ_TRY(server_names(options));
   const crypto::SecretBytes key = FALAJ_TRY(storage.keys.tree->store_key("authority"));
-  tls.certificates = FALAJ_TRY(security::Certificates::open(made, key, *storage.audit, clock));
+  tls.certificates =
+      FALAJ_TRY(security::Certificates::open(made, key, *storage.sql, *storage.audit, clock));
   return tls;
 }
 

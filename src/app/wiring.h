@@ -244,8 +244,8 @@ struct Http {
 };
 // Who may pass to the routes' handlers.
 void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
-               AuditTrail& trail, Storage& storage, Training& training, Serving& serving,
-               telemetry::Metrics& metrics);
+               const Tls& tls, AuditTrail& trail, Storage& storage, Training& training,
+               Serving& serving, telemetry::Metrics& metrics);
 // Declares every route of every dialect, without listening.
 Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::Catalog& catalog,
                  AccessControl& control, Storage& storage, Features& features, Training& training,

@@ -57,6 +57,29 @@ Status renew_certificate(const Session& session, const std::string& file) {
   return fetch(own, "/api/v1/certificates:renew", Value::object(), file);
 }
 
+Status show_processes(const Session& session) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->get("/api/v1/certificates"));
+  Table table({"SERVICE", "ISSUED", "NOT AFTER", "REVOKED"});
+  for (const Value& each : items(reply["processes"])) {
+    table.add(
+        {each.text("service"), each.text("issued"), each.text("not_after"), cell(each["revoked"])});
+  }
+  print(session.format, reply,
+        table.empty() ? "no process was given a certificate\n" : table.str());
+  return {};
+}
+
+Status revoke_process(const Session& session, const std::string& process) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  Value body;
+  body["service"] = process;
+  const Value reply =
+      FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/certificates:revoke", body));
+  print(session.format, reply, process + " is refused from now on, whatever it shows\n");
+  return {};
+}
+
 Status show_authority(const Session& session) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(connection->get("/api/v1/certificates/authority"));

@@ -203,5 +203,7 @@ Status issue_certificate(const Session& session, const std::string& service,
 // thirds of its life have passed.
 Status renew_certificate(const Session& session, const std::string& file);
 Status show_authority(const Session& session);
+Status show_processes(const Session& session);
+Status revoke_process(const Session& session, const std::string& process);
 
 }  // namespace falaj::cli

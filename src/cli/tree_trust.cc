@@ -133,6 +133,12 @@ void Tree::add_certificates() {
          [this](const Session& s) { return renew_certificate(s, words_.file); })
       ->add_option("file", words_.file, "What falaj certificates issue has written")
       ->required();
+  remote(*certificates, "list", "Processes that were given certificates, and those revoked",
+         [](const Session& s) { return show_processes(s); });
+  remote(*certificates, "revoke", "Refuse a process from now on, whatever it shows",
+         [this](const Session& s) { return revoke_process(s, words_.name); })
+      ->add_option("service", words_.name, "Name of the process, or its SPIFFE id")
+      ->required();
   remote(*certificates, "authority", "Print the server's certificate authority (PEM)",
          [](const Session& s) { return show_authority(s); });
 }

@@ -246,6 +246,32 @@ class Processes(TlsTest):
             out.write(key.read() + made["chain"])
         self.assertEqual(self.ask(server, "GET", "/api/v1/whoami", fresh)[0], 200)
 
+    def test_a_stolen_certificate_is_revoked_at_once_and_renews_nothing(self):
+        server = self.production().start()
+        token = server.set_up()
+        stolen, other = (self.issue(server, token, name) for name in ("worker", "scraper"))
+        kept = server.connect(stolen)  # A connection that was open before.
+        self.addCleanup(kept.close)
+
+        def ask_on_it():
+            kept.request("GET", "/api/v1/whoami")
+            reply = kept.getresponse()
+            return reply.status, json.loads(reply.read())
+
+        self.assertEqual(ask_on_it()[0], 200)
+        where = ("--server", server.url, "--ca", server.authority)
+        who = "spiffe://falaj.local/service/worker"
+        code, text = self.falaj("certificates", "revoke", who, *where, token=token)
+        self.assertEqual(code, 0, text)
+        self.assertEqual(ask_on_it()[1]["code"], "FJ-7018")
+        self.assertEqual(self.ask(server, "GET", "/api/v1/whoami", stolen)[1]["code"], "FJ-7018")
+        status, answer = self.ask(server, "POST", "/api/v1/certificates:renew", stolen,
+                                  {"request": "x"})
+        self.assertEqual((status >= 400, answer["code"]), (True, "FJ-7018"), answer)
+        self.assertEqual(self.ask(server, "GET", "/api/v1/whoami", other)[0], 200)
+        code, text = self.falaj("certificates", "list", *where, token=token)
+        self.assertRegex(text, r"worker .*20\d\d-.*20\d\d-.*20\d\d-")
+
     def test_another_deployments_process_is_a_stranger(self):
         ours, theirs = self.production().start(), self.production().start()
         pem = self.issue(theirs, theirs.set_up(), "worker")

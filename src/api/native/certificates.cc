@@ -59,18 +59,23 @@ Result<Value> issue(Certificates* maybe, const net::Request& request) {
 // The connection itself says for whom: its certificate, and no other name.
 Result<Value> renew(Certificates* maybe, const net::Request& request) {
   Certificates* certificates = FALAJ_TRY(needed(maybe));
-  const std::string service = security::service_of(request.tls_peer);
-  if (service.empty()) {
-    return Error{ErrorId::kPeerRefused,
-                 "only a process with a certificate that holds can renew it; ask an administrator "
-                 "for a new one: falaj certificates issue"};
-  }
   const Value body = FALAJ_TRY(body_of(request));
   Fields fields(body, "certificate");
   const std::string asked = FALAJ_TRY(fields.required_text("request"));
   FALAJ_TRY(fields.finish());
-  const auto issued = FALAJ_TRY(certificates->issue(context_of_caller(request), service, asked));
+  const auto issued =
+      FALAJ_TRY(certificates->renew(context_of_caller(request), request.tls_peer, asked));
   return issued_value(issued, *certificates);
+}
+
+Result<Value> revoke(Certificates* maybe, const net::Request& request) {
+  Certificates* certificates = FALAJ_TRY(needed(maybe));
+  const Value body = FALAJ_TRY(body_of(request));
+  Fields fields(body, "certificate");
+  const std::string service = FALAJ_TRY(fields.required_text("service"));
+  FALAJ_TRY(fields.finish());
+  FALAJ_TRY(certificates->revoke(context_of_caller(request), service));
+  return Value::object();
 }
 
 }  // namespace
@@ -92,6 +97,18 @@ std::vector<net::Route> certificate_routes(Certificates* certificates) {
       {"account.manage", Target::platform("Certificate")},
       "The same for the process whose certificate this connection was made with.",
       [certificates](const net::Request& request) { return renew(certificates, request); }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/certificates", {"identity.read", Target::platform("Certificate")},
+      "The processes that were given certificates, and which of them were revoked.",
+      [certificates](const net::Request&) -> Result<Value> {
+        const Certificates* known = FALAJ_TRY(needed(certificates));
+        return list_value("processes", known->processes());
+      }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/certificates:revoke",
+      {"identity.write", Target::platform("Certificate")},
+      "Refuses the process {service} (its name or SPIFFE id) from now on, whatever it shows.",
+      [certificates](const net::Request& request) { return revoke(certificates, request); }));
   return routes;
 }
 

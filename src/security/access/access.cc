@@ -41,9 +41,20 @@ Result<PolicyInput> Access::read_input() const {
 
 Status Access::refresh() {
   MutexLock lock(refreshing_);
-  PolicyInput input = FALAJ_TRY(read_input());
-  published_.replace(std::make_shared<const Policies>(std::move(input)));
-  return {};
+  Result<PolicyInput> input = read_input();
+  stale_.store(!input.ok());
+  published_.replace(
+      std::make_shared<const Policies>(input.ok() ? *std::move(input) : PolicyInput{}));
+  return input.ok() ? Status() : Status(input.error());
+}
+
+Status Access::retry() { return stale_.load() ? refresh() : Status(); }
+
+Status Access::current() const {
+  if (!stale_.load()) return {};
+  return Error{Code::kUnavailable,
+               "the grants could not be read, so nobody may do anything; the server tries again "
+               "every second, its log says why"};
 }
 
 Grant local_developer() {

@@ -5,6 +5,7 @@
 // publishes one immutable snapshot. Deciding never touches the store and never blocks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,12 +33,17 @@ class Access {
  public:
   Access(storage::SqlStore& sql, const Clock& clock, AccessOptions options);
 
-  // Call at start, after each change of declared objects, and of users. An error leaves the
-  // snapshot before in force: FJ-1xxx when a stored grant cannot be read (written by a newer
-  // program; what it forbids must not be guessed). Cost: every declared object once.
+  // Call at start, after each change of declared objects, and of users. FJ-1xxx when a stored grant
+  // cannot be read (written by a newer program; what it forbids must not be guessed). After an
+  // error everything is denied until a refresh succeeds: what was granted before may be taken away
+  // by now. Cost: every declared object once.
   Status refresh();
+  // refresh() if the last one failed. For a ticker; costs nothing otherwise.
+  Status retry();
+  // kUnavailable while the last refresh() failed. Never blocks.
+  Status current() const;
 
-  // Never null after the first refresh(); empty (everything denied) before.
+  // Never null. Empty (everything denied) before the first refresh() and after one that failed.
   std::shared_ptr<const Policies> policies() const { return published_.load(); }
   Timestamp now() const { return clock_.now(); }
 
@@ -49,6 +55,7 @@ class Access {
   AccessOptions options_;
   Mutex refreshing_;  // One at a time, so that an older reading never replaces a newer one.
   Published<Policies> published_;
+  std::atomic<bool> stale_ = false;
 };
 
 // The local developer of `falaj dev`: every role, from this machine.

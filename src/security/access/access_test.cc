@@ -385,9 +385,16 @@ TEST(Access, publishes_what_is_stored_and_resolves_names_to_ids) {
   EXPECT_FALSE(access.policies()->decide(asks(user("user:alice"), "objects.read", view)).allowed)
       << "a name that somebody else may choose is no identity";
   put(object("Grant", "h", R"({"to":["user:alice"],"rank":"viewer"})"));
+  EXPECT_TRUE(access.current().ok());
   EXPECT_FALSE(access.refresh().ok());
-  EXPECT_TRUE(access.policies()->decide(asks(user("user:u_1"), "objects.read", view)).allowed)
-      << "the snapshot before stays";
+  EXPECT_FALSE(access.policies()->decide(asks(user("user:u_1"), "objects.read", view)).allowed)
+      << "what it was may be taken away by now";
+  EXPECT_EQ(access.current().error().code, Code::kUnavailable);
+  EXPECT_FALSE(access.retry().ok());
+  put(object("Grant", "h", R"({"to":["user:alice"],"role":"viewer"})"));
+  EXPECT_TRUE(access.retry().ok());
+  EXPECT_TRUE(access.current().ok());
+  EXPECT_TRUE(access.policies()->decide(asks(user("user:u_1"), "objects.read", view)).allowed);
 }
 
 TEST(RateLimiter, gives_a_second_at_once_and_then_the_rate) {

@@ -84,6 +84,21 @@ AuditEvent issued_event(const IssuedCertificate& issued) {
 
 }  // namespace
 
+const storage::Migration kProcessesMigration{
+    "security-processes-001",
+    "CREATE TABLE processes (service TEXT PRIMARY KEY, issued INTEGER NOT NULL,"
+    " not_after INTEGER NOT NULL, revoked INTEGER NOT NULL) STRICT, WITHOUT ROWID;"};
+
+Value to_value(const Process& process) {
+  Value value;
+  value["service"] = process.service;
+  value["id"] = process.id;
+  value["issued"] = to_rfc3339(process.issued);
+  value["not_after"] = to_rfc3339(process.not_after);
+  value["revoked"] = process.revoked.nanos == 0 ? Value() : Value(to_rfc3339(process.revoked));
+  return value;
+}
+
 Timestamp renewal_time(Timestamp issued, Duration life) {
   return issued + Duration{life.nanos / 3 * 2};
 }
@@ -97,7 +112,8 @@ std::string service_of(std::string_view spiffe_id) {
 
 Result<std::unique_ptr<Certificates>> Certificates::open(const CertificatesOptions& options,
                                                          const crypto::SecretBytes& sealing_key,
-                                                         Audit& audit, const Clock& clock) {
+                                                         storage::SqlStore& sql, Audit& audit,
+                                                         const Clock& clock) {
   FALAJ_TRY(make_private_folder(options.folder));
   const std::optional<std::string> certificate =
       FALAJ_TRY(read_if_there(certificate_path(options.folder)));
@@ -105,17 +121,24 @@ Result<std::unique_ptr<Certificates>> Certificates::open(const CertificatesOptio
                                : make_authority(options, sealing_key, clock.now());
   if (!authority.ok()) return authority.error();
   std::unique_ptr<Certificates> made(
-      new Certificates(options, std::move(authority).value(), audit, clock));
+      new Certificates(options, std::move(authority).value(), sql, audit, clock));
   FALAJ_TRY(made->renew_server(clock.now()));
+  {
+    const MutexLock lock(made->changing_);
+    FALAJ_TRY(made->publish());
+  }
   return made;
 }
 
 Certificates::Certificates(CertificatesOptions options, crypto::CertificateAuthority authority,
-                           Audit& audit, const Clock& clock)
+                           storage::SqlStore& sql, Audit& audit, const Clock& clock)
     : options_(std::move(options)),
       authority_(std::move(authority)),
+      sql_(sql),
       audit_(audit),
-      clock_(clock) {}
+      clock_(clock) {
+  processes_.replace(std::make_shared<const Processes>());
+}
 
 std::string Certificates::authority_file() const { return certificate_path(options_.folder); }
 
@@ -175,9 +198,113 @@ Result<IssuedCertificate> Certificates::issue(const RequestContext& context,
   const crypto::CertificateInfo info = FALAJ_TRY(crypto::read_certificate(issued.chain_pem));
   issued.fingerprint = info.fingerprint;
   issued.not_after = info.not_after;
+  const auto known = processes_.load();
+  const auto before = known->find(service);
+  if (before != known->end() && before->second.revoked.nanos != 0 &&
+      clock_.now() < before->second.not_after) {
+    return Error(Code::kFailedPrecondition,
+                 "the process '" + std::string(service) +
+                     "' was revoked, and what it was given would hold again until " +
+                     to_rfc3339(before->second.not_after) + ": wait, or choose another name");
+  }
   // Recorded before it is given out: a certificate that nobody can account for does not exist.
-  FALAJ_TRY(audit_.record(context, issued_event(issued)));
+  const Process now{std::string(service), issued.id, clock_.now(), issued.not_after, {}};
+  FALAJ_TRY(write(context, issued_event(issued), now));
   return issued;
+}
+
+Status Certificates::publish() {
+  auto all = std::make_shared<Processes>();
+  const storage::SqlRows rows =
+      FALAJ_TRY(storage::query(sql_, "SELECT service, issued, not_after, revoked FROM processes"));
+  for (const storage::SqlRow& row : rows) {
+    Process process{row.text(0), id_text(row.text(0)), {}, {}, {}};
+    process.issued.nanos = row.integer(1);
+    process.not_after.nanos = row.integer(2);
+    process.revoked.nanos = row.integer(3);
+    all->emplace(process.service, std::move(process));
+  }
+  processes_.replace(std::move(all));
+  return {};
+}
+
+Status Certificates::write(const RequestContext& context, const AuditEvent& event,
+                           const Process& process) {
+  const MutexLock lock(changing_);
+  FALAJ_TRY(sql_.write([&](storage::SqlTransaction& tx) -> Status {
+    // A renewal that comes in behind a revocation changes nothing.
+    const std::int64_t written = FALAJ_TRY(tx.execute(
+        "INSERT INTO processes (service, issued, not_after, revoked) VALUES (?1, ?2, ?3, ?4)"
+        " ON CONFLICT (service) DO UPDATE SET issued = ?2, not_after = max(not_after, ?3),"
+        " revoked = ?4 WHERE revoked = 0 OR not_after <= ?2 OR ?4 <> 0",
+        {process.service, process.issued.nanos, process.not_after.nanos, process.revoked.nanos}));
+    if (written == 0) {
+      return Error(ErrorId::kPeerRefused, "the process '" + process.service + "' was revoked");
+    }
+    FALAJ_TRY(audit_.append(tx, context, event));
+    return {};
+  }));
+  return publish();
+}
+
+Result<IssuedCertificate> Certificates::renew(const RequestContext& context,
+                                              std::string_view spiffe_id,
+                                              std::string_view request_pem) {
+  const std::string service = service_of(spiffe_id);
+  if (service.empty()) {
+    return Error(ErrorId::kPeerRefused,
+                 "only a process with a certificate that holds can renew it; ask an administrator "
+                 "for a new one: falaj certificates issue");
+  }
+  FALAJ_TRY(check_process(spiffe_id));
+  return issue(context, service, request_pem);
+}
+
+Status Certificates::revoke(const RequestContext& context, std::string_view process) {
+  const std::string named = service_of(process);
+  const std::string service = named.empty() ? std::string(process) : named;
+  const auto known = processes_.load();
+  const auto found = known->find(service);
+  if (found == known->end()) {
+    return Error(Code::kNotFound, "no process '" + service.substr(0, 100) +
+                                      "' was given a certificate; 'falaj certificates list' shows "
+                                      "those that were");
+  }
+  Process gone = found->second;
+  if (gone.revoked.nanos != 0) return {};
+  gone.revoked = clock_.now();
+  AuditEvent event;
+  event.action = "certificate.revoke";
+  event.object = "Certificate/" + gone.id;
+  event.detail["not_after"] = to_rfc3339(gone.not_after);
+  return write(context, event, gone);
+}
+
+Status Certificates::check_process(std::string_view spiffe_id) const {
+  const Result<crypto::SpiffeId> id = crypto::parse_spiffe_id(spiffe_id);
+  // Its own certificate's key never leaves the server's memory.
+  if (id.ok() && id->path == kServerPath) return {};
+  const auto known = processes_.load();
+  const auto found = known->find(service_of(spiffe_id));
+  if (found != known->end() && found->second.revoked.nanos == 0 && found->second.id == spiffe_id) {
+    return {};
+  }
+  return Error(ErrorId::kPeerRefused,
+               "the process '" + std::string(spiffe_id.substr(0, 200)) +
+                   "' was revoked or never given a certificate here; ask an administrator: falaj "
+                   "certificates issue");
+}
+
+std::vector<Process> Certificates::processes() const {
+  std::vector<Process> all;
+  for (const auto& [service, process] : *processes_.load()) all.push_back(process);
+  return all;
+}
+
+std::string Certificates::id_text(std::string_view service) const {
+  return crypto::SpiffeId{authority_.trust_domain(),
+                          std::string(kServicePath) + std::string(service)}
+      .text();
 }
 
 }  // namespace falaj::security

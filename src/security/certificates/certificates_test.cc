@@ -20,13 +20,13 @@ class CertificatesTest : public ::testing::Test {
     options_.folder = folder_ + "/tls";
     options_.names.dns_names = {"localhost"};
     options_.names.addresses = {"127.0.0.1"};
-    EXPECT_TRUE(sql_->migrate({kAuditMigration}).ok());
+    EXPECT_TRUE(sql_->migrate({kAuditMigration, kProcessesMigration}).ok());
   }
   ~CertificatesTest() override { std::filesystem::remove_all(folder_); }
 
   Result<std::unique_ptr<Certificates>> open(
       std::string_view key = "0123456789abcdef0123456789abcdef") {
-    return Certificates::open(options_, crypto::SecretBytes(key), audit_, clock_);
+    return Certificates::open(options_, crypto::SecretBytes(key), *sql_, audit_, clock_);
   }
   std::string bytes_of(const std::string& file) {
     std::ostringstream text;
@@ -128,6 +128,47 @@ TEST_F(CertificatesTest, issues_nothing_for_a_name_that_could_mean_another) {
   }
   EXPECT_FALSE(certificates->issue(admin_, "a", "no request").ok());
   EXPECT_TRUE(audit_.list({}).value().empty());
+}
+
+TEST_F(CertificatesTest, a_process_counts_until_it_is_revoked) {
+  const auto certificates = open().value();
+  const auto request = crypto::make_certificate_request().value();
+  const std::string loop = "spiffe://falaj.local/service/loop";
+  EXPECT_FALSE(certificates->check_process(loop).ok()) << "nobody gave it one";
+  EXPECT_FALSE(certificates->renew(admin_, loop, request.request_pem).ok());
+  ASSERT_TRUE(certificates->issue(admin_, "loop", request.request_pem).ok());
+  ASSERT_TRUE(certificates->issue(admin_, "witness", request.request_pem).ok());
+  EXPECT_TRUE(certificates->check_process(loop).ok());
+  EXPECT_TRUE(certificates->renew(admin_, loop, request.request_pem).ok());
+  EXPECT_TRUE(certificates->check_process("spiffe://falaj.local/server").ok());
+  EXPECT_FALSE(certificates->check_process("spiffe://elsewhere/service/loop").ok());
+  EXPECT_EQ(certificates->revoke(admin_, "nobody").error().code, Code::kNotFound);
+  ASSERT_TRUE(certificates->revoke(admin_, loop).ok()) << "by its id, slashes and all";
+  EXPECT_EQ(certificates->check_process(loop).error().id, ErrorId::kPeerRefused);
+  EXPECT_EQ(certificates->renew(admin_, loop, request.request_pem).error().id,
+            ErrorId::kPeerRefused);
+  EXPECT_TRUE(certificates->check_process("spiffe://falaj.local/service/witness").ok());
+  EXPECT_EQ(audit_.get(audit_.head()->sequence)->action, "certificate.revoke");
+  ASSERT_EQ(certificates->processes().size(), 2u);
+  EXPECT_EQ(certificates->processes()[0].revoked, clock_.now());
+}
+
+TEST_F(CertificatesTest, a_revoked_name_is_free_again_when_nothing_of_it_holds) {
+  const auto request = crypto::make_certificate_request().value();
+  const std::string loop = "spiffe://falaj.local/service/loop";
+  {
+    const auto certificates = open().value();
+    ASSERT_TRUE(certificates->issue(admin_, "loop", request.request_pem).ok());
+    ASSERT_TRUE(certificates->revoke(admin_, "loop").ok());
+    ASSERT_TRUE(certificates->revoke(admin_, "loop").ok()) << "once more";
+    EXPECT_EQ(certificates->issue(admin_, "loop", request.request_pem).error().code,
+              Code::kFailedPrecondition);
+  }
+  const auto certificates = open().value();
+  EXPECT_FALSE(certificates->check_process(loop).ok()) << "a restart does not forget";
+  clock_.advance(Duration::hours(1));
+  EXPECT_TRUE(certificates->issue(admin_, "loop", request.request_pem).ok());
+  EXPECT_TRUE(certificates->check_process(loop).ok());
 }
 
 TEST(ServiceNames, are_read_from_ids_of_services_only) {

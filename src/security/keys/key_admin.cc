@@ -103,8 +103,9 @@ Result<KeyScope> KeyAdmin::with_zone(KeyScope scope) const {
 
 Result<RotateReport> KeyAdmin::rotate(const RequestContext& context, KeyScope scope) {
   scope = FALAJ_TRY(with_zone(std::move(scope)));
-  const RotateReport report = FALAJ_TRY(tree_.rotate(scope));
   Value detail = place_of(scope);
+  FALAJ_TRY(audit_.record(context, {"key.rotate_begin", object_of(scope), detail}));
+  const RotateReport report = FALAJ_TRY(tree_.rotate(scope));
   detail["key"] = report.ring;
   detail["version"] = report.version;
   detail["rewrapped"] = report.rewrapped;

@@ -39,6 +39,7 @@ class KeyAdmin {
 
   // The calls take a scope without a zone where the place has keys in one zone only: it is found.
   // kFailedPrecondition names the zones when there are several.
+  // Nothing is rotated unless the audit log took the intention ("key.rotate_begin") first.
   Result<RotateReport> rotate(const RequestContext& context, KeyScope scope);
   Status raise_min_version(const RequestContext& context, KeyScope scope, std::int64_t version);
   // Nothing is destroyed unless the audit log took the intention first. Killed in between, the

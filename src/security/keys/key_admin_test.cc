@@ -51,8 +51,9 @@ TEST_F(KeyAdminTest, every_change_has_its_entry) {
   ASSERT_TRUE(admin.raise_min_version(context, place("FeatureView/activity"), 2).ok());
   const ShredOutcome outcome =
       admin.shred(context, place("FeatureView/activity"), ShredGround::kErasureRequest).value();
-  EXPECT_EQ(actions(), (std::vector<std::string>{"key.rotate", "key.raise_min_version",
-                                                 "key.shred_begin", "key.shred"}));
+  EXPECT_EQ(actions(),
+            (std::vector<std::string>{"key.rotate_begin", "key.rotate", "key.raise_min_version",
+                                      "key.shred_begin", "key.shred"}));
   const AuditEntry entry = audit.get(outcome.audit_sequence).value();
   EXPECT_EQ(entry.object, "Key/payments/FeatureView/activity");
   EXPECT_EQ(entry.detail.integer("opens_tried"), 1);
@@ -75,7 +76,7 @@ TEST_F(KeyAdminTest, a_subject_does_not_reach_the_audit_log) {
   EXPECT_TRUE(world.tree->new_data_key(kActivity).ok());  // The object lives on.
 }
 
-TEST_F(KeyAdminTest, nothing_is_destroyed_when_the_log_cannot_be_written) {
+TEST_F(KeyAdminTest, nothing_is_rotated_or_destroyed_when_the_log_cannot_be_written) {
   const DataKey made = world.tree->new_data_key(kActivity).value();
   ASSERT_TRUE(metadata
                   ->write([](storage::SqlTransaction& tx) -> Status {
@@ -88,6 +89,8 @@ TEST_F(KeyAdminTest, nothing_is_destroyed_when_the_log_cannot_be_written) {
                     return {};
                   })
                   .ok());
+  EXPECT_FALSE(admin.rotate(context, place("FeatureView/activity")).ok());
+  for (const RingInfo& ring : world.tree->inventory().value()) EXPECT_EQ(ring.version, 1);
   EXPECT_FALSE(admin.shred(context, place("FeatureView/activity"), ShredGround::kOther).ok());
   EXPECT_TRUE(world.tree->open_data_key(kActivity, made.wrapped).ok());
 }
