@@ -79,8 +79,8 @@ bool may_read(const Policies& policies, const AccessRequest& request,
 
 // `before` is what is stored under that name, if anything. Projects and what else stands above
 // projects need objects.write on the platform; objects in a project objects.write on themselves,
-// as they were and as they shall be (labels decide who may touch them); Grants and Groups follow
-// Policies::may_change and may_regroup.
+// as they were and as they shall be (labels decide who may touch them), Webhooks transfers.approve
+// besides; Grants and Groups follow Policies::may_change and may_regroup.
 Status check_apply(const Policies& policies, const AccessRequest& request,
                    const storage::Object& object, const std::optional<storage::Object>& before);
 // FJ-0005 for the last grant that lets anyone declare grants.

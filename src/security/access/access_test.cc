@@ -397,6 +397,25 @@ TEST(Access, publishes_what_is_stored_and_resolves_names_to_ids) {
   EXPECT_TRUE(access.policies()->decide(asks(user("user:u_1"), "objects.read", view)).allowed);
 }
 
+// An editor who could say where a receiver is could send alarms anywhere.
+TEST(Declaring, where_a_webhook_goes_is_for_who_may_approve_transfers) {
+  const Policies policies(PolicyInput{
+      {grant("ed", R"({"to":["user:ed"],"role":"editor","on":{"project":"pay"}})"),
+       grant("ap", R"({"to":["user:ap"],"role":"approver","on":{"project":"pay"}})"),
+       grant("both1", R"({"to":["user:both"],"role":"editor","on":{"project":"pay"}})"),
+       grant("both2", R"({"to":["user:both"],"role":"approver","on":{"project":"pay"}})")},
+      {},
+      {}});
+  const auto hook =
+      object("Webhook", "out", R"({"url":"https://evil.example/","zone":"ae"})", "pay");
+  const auto applies = [&](const char* who) {
+    return check_apply(policies, asks(user(who), "", {}), hook, std::nullopt).ok();
+  };
+  EXPECT_FALSE(applies("user:ed"));
+  EXPECT_FALSE(applies("user:ap"));
+  EXPECT_TRUE(applies("user:both"));
+}
+
 TEST(RateLimiter, gives_a_second_at_once_and_then_the_rate) {
   RateLimiter limiter;
   Timestamp now = kNow;
