@@ -296,8 +296,9 @@ Status Certificates::check_process(std::string_view spiffe_id) const {
 }
 
 std::vector<Process> Certificates::processes() const {
+  const auto known = processes_.load();
   std::vector<Process> all;
-  for (const auto& [service, process] : *processes_.load()) all.push_back(process);
+  for (const auto& [service, process] : *known) all.push_back(process);
   return all;
 }
 
