@@ -138,7 +138,7 @@ Status Gate::pass(const net::Route& route, net::Request& request, Asking asking)
       return Error{ErrorId::kZoneRefused, "what this project holds may no longer go where you are"};
     }
   }
-  if (parts_.passed) parts_.passed(asked.request);
+  if (parts_.passed && anew) parts_.passed(asked.request);
   asked.caller.principal = principal;
   asked.caller.policies = asked.policies;
   asked.caller.now = asked.request.now;

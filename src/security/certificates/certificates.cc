@@ -218,7 +218,7 @@ Status Certificates::publish() {
   const storage::SqlRows rows =
       FALAJ_TRY(storage::query(sql_, "SELECT service, issued, not_after, revoked FROM processes"));
   for (const storage::SqlRow& row : rows) {
-    Process process{row.text(0), id_text(row.text(0)), {}, {}, {}};
+    Process process{row.text(0), id_of(row.text(0)), {}, {}, {}};
     process.issued.nanos = row.integer(1);
     process.not_after.nanos = row.integer(2);
     process.revoked.nanos = row.integer(3);
@@ -300,12 +300,6 @@ std::vector<Process> Certificates::processes() const {
   std::vector<Process> all;
   for (const auto& [service, process] : *known) all.push_back(process);
   return all;
-}
-
-std::string Certificates::id_text(std::string_view service) const {
-  return crypto::SpiffeId{authority_.trust_domain(),
-                          std::string(kServicePath) + std::string(service)}
-      .text();
 }
 
 }  // namespace falaj::security

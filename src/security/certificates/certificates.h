@@ -106,7 +106,6 @@ class Certificates {
   Certificates(CertificatesOptions options, crypto::CertificateAuthority authority,
                storage::SqlStore& sql, Audit& audit, const Clock& clock);
   Status renew_server(Timestamp now);
-  std::string id_text(std::string_view service) const;
   // Changes a row with its audit entry, then publishes what SQL holds.
   Status write(const RequestContext& context, const AuditEvent& event, const Process& process);
   Status publish() FALAJ_REQUIRES(changing_);
