@@ -392,14 +392,6 @@ Result<std::vector<Opening>> Audit::openings(std::int64_t sequence) const {
   return all;
 }
 
-Result<std::vector<Opening>> Audit::read_openings(const RequestContext& context,
-                                                  std::int64_t sequence) {
-  Value detail;
-  detail["entry"] = sequence;
-  FALAJ_TRY(record(context, {"audit.open", "AuditEntry/" + std::to_string(sequence), detail}));
-  return openings(sequence);
-}
-
 Status Audit::erase_openings(const RequestContext& context, std::int64_t sequence) {
   return store_.write([&](SqlTransaction& tx) -> Status {
     Value detail;

@@ -120,10 +120,8 @@ class Audit {
   // is set. FJ-7001 with the first bad sequence.
   Result<AuditHead> verify() const;
 
-  // What opens the commitments of an entry; those erased, or whose key was destroyed, are left out.
+  // What opens the commitments of an entry; those erased are left out.
   Result<std::vector<Opening>> openings(std::int64_t sequence) const;
-  // The same for a reader: that it was read is an entry ("audit.open") before anything is told.
-  Result<std::vector<Opening>> read_openings(const RequestContext& context, std::int64_t sequence);
   // Forgets them: the commitments stay, and stay unopenable. The erasure is an entry itself.
   Status erase_openings(const RequestContext& context, std::int64_t sequence);
 

@@ -232,8 +232,6 @@ TEST_F(AuditLog, a_personal_text_is_a_commitment_that_can_be_opened_and_forgotte
   // The same text twice gives two commitments: nobody can tell that they are one.
   EXPECT_NE(audit_.record(context_, event)->detail.text("reason"),
             audit_.get(sequence)->detail.text("reason"));
-  EXPECT_EQ(audit_.read_openings(context_, sequence)->size(), 1u);
-  EXPECT_EQ(audit_.get(audit_.head()->sequence)->action, "audit.open") << "who looked is known";
   ASSERT_TRUE(audit_.erase_openings(context_, sequence).ok());
   EXPECT_TRUE(audit_.openings(sequence)->empty());
   EXPECT_TRUE(audit_.verify().ok());

@@ -56,9 +56,14 @@ Result<Value> open_entry(Services& services, const net::Request& request) {
   context.project = ProjectName(entry.project);
   context.request_id = request.request_id;
   context.traceparent = request.traceparent;
+  // Who looked is written down before anything is told.
+  Value looked;
+  looked["entry"] = entry.sequence;
+  FALAJ_TRY(services.audit.record(
+      context, {"audit.open", "AuditEntry/" + std::to_string(entry.sequence), std::move(looked)}));
   Value reply = to_value(entry);
   reply["openings"] = Value::array();
-  for (const auto& opening : FALAJ_TRY(services.audit.read_openings(context, entry.sequence))) {
+  for (const auto& opening : FALAJ_TRY(services.audit.openings(entry.sequence))) {
     Value row;
     row["name"] = opening.name;
     row["salt"] = crypto::base64(opening.salt);
