@@ -1,6 +1,6 @@
 // The frame: header, the page that the address names, and what the connection does.
 
-import {useEffect, useRef} from 'preact/hooks';
+import {useEffect, useRef, useState} from 'preact/hooks';
 
 import {api} from './api/client';
 import type {Project} from './api/types';
@@ -13,6 +13,7 @@ import {Home} from './pages/home';
 import {Models} from './pages/models';
 import {SignIn} from './pages/sign_in';
 import {useResource} from './resource';
+import {readRights, rights, useMay, type Extent} from './rights';
 import {go, hrefOf, place, type Page} from './router';
 import {readSession, session} from './session';
 import {language, theme, type Theme} from './settings';
@@ -20,6 +21,18 @@ import {useStore} from './store';
 import mark from './style/mark.svg';
 
 const kPages: Page[] = ['home', 'models', 'drift', 'audit'];
+// What a page shows is nothing without.
+const kNeeds: {[page in Page]: [action: string, extent: Extent]} = {
+  home: ['monitoring.read', 'all'],
+  models: ['models.read', 'some'],
+  drift: ['monitoring.read', 'some'],
+  audit: ['audit.read', 'some'],
+};
+
+function usePages(project: string): Page[] {
+  const may = useMay();
+  return kPages.filter((page) => may(kNeeds[page][0], project, kNeeds[page][1]));
+}
 const kViews = {home: Home, models: Models, drift: Drift, audit: Audit};
 const kThemes: Theme[] = ['auto', 'light', 'dark'];
 
@@ -98,7 +111,7 @@ function Header({project, projects, page}: {project: string; projects: Project[]
         <a class="brand" href={hrefOf({page: 'home', project})}>
           <img src={mark} alt="" width="30" height="30" />{t.product}</a>
         <nav aria-label={t.nav.label}>
-          {kPages.map((name) => (
+          {usePages(project).map((name) => (
             <a key={name} href={hrefOf({page: name, project})}
               aria-current={name === page ? 'page' : undefined}>{t.nav[name]}</a>))}
         </nav>
@@ -133,20 +146,32 @@ function Door() {
 }
 
 export function App() {
-  const {state} = useStore(session);
-  if (state === 'unknown') return <main id="content" tabIndex={-1} />;
-  return state === 'out' ? <Door /> : <Inside />;
+  const {state, user} = useStore(session);
+  const [asked, setAsked] = useState('');
+  // What this person may do comes before what to show them.
+  useEffect(() => {
+    rights.set(undefined);
+    if (user) void readRights().then(() => setAsked(user.id));
+  }, [user?.id]);
+  if (state === 'out') return <Door />;
+  if (state === 'unknown' || (user && asked !== user.id)) {
+    return <main id="content" tabIndex={-1} />;
+  }
+  return <Inside />;
 }
 
 function Inside() {
   const {t} = useWords();
+  const may = useMay();
   const here = useStore(place);
   const {overview, revision} = useStore(live);
   const listed = useResource('projects', revision, (signal) => api.projects(signal));
   const ready = listed.data !== undefined || listed.error !== undefined || here.project !== '';
   const project = projectToShow(here.project, listed.data ?? []);
 
-  useEffect(() => { if (ready) follow(project); }, [ready, project]);
+  const watches = may('monitoring.read', project, 'all');
+  useEffect(() => { if (ready && watches) follow(project); }, [ready, watches, project]);
+  useEffect(() => { void readRights(); }, [revision]);
   useEffect(() => { document.title = `${t.nav[here.page]} · ${t.product}`; }, [t, here.page]);
   // A new page begins at its top, and the keyboard with it; the first one leaves the focus alone.
   const shown = useRef(here.page);
@@ -158,6 +183,8 @@ function Inside() {
   }, [here.page]);
 
   const View = kViews[here.page];
+  const pages = usePages(project);
+  const hidden = !pages.includes(here.page);
   const unknown = listed.data && !listed.data.some((p) => p.name === project) &&
     here.project !== '';
   const skip = (event: Event) => {
@@ -169,8 +196,10 @@ function Inside() {
       <a class="skip" href="#content" onClick={skip}>{t.skip}</a>
       <Header project={project} projects={listed.data ?? []} page={here.page} />
       {unknown && <p class="notice" role="alert">{t.noSuchProject(here.project)}</p>}
-      {ready ? <View project={project} show={here.show} overview={overview} revision={revision} />
-        : <main id="content" tabIndex={-1} />}
+      {hidden && !unknown && <p class="notice" role="alert">{t.notYours(project)}</p>}
+      {ready && !hidden ? <View project={project} show={here.show} overview={overview} revision={revision} />
+        : <main id="content" tabIndex={-1} class="page"><h1 class="unseen">
+          {t.nav[here.page]}</h1></main>}
     </>
   );
 }

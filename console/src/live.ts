@@ -30,9 +30,17 @@ export const live = createStore<Live>(kNothing);
 
 let stop = () => {};
 
+// What pages show follows the audit log, which every change enters; who may not read that sees it by
+// the counts.
+function stateOf(overview: Overview): string {
+  const {head, counts, deployments, running} = overview;
+  if (head) return String(head.sequence);
+  return JSON.stringify([counts, running.length, deployments.map((d) => [d.name, d.version, d.state])]);
+}
+
 function receive(overview: Overview, link: Link): void {
   const {overview: before, revision} = live.get();
-  const changed = before?.head.sequence !== overview.head.sequence;
+  const changed = before === undefined || stateOf(before) !== stateOf(overview);
   live.set({link, overview, receivedAt: Date.now(), revision: revision + (changed ? 1 : 0)});
 }
 

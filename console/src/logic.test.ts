@@ -9,6 +9,7 @@ import {en} from './i18n/en';
 import {keyFields, keyValue} from './key_fields';
 import {latencySeries} from './latency_series';
 import {backoffMs} from './live';
+import {allows} from './rights';
 import {hrefOf, parsePlace} from './router';
 import {headlineOf} from './walk/headline';
 import {layOut, reachOf} from './walk/layout';
@@ -100,7 +101,8 @@ test('an address names page, project and station, both ways', () => {
 const overview = (change: Partial<Overview['counts']>, more: Partial<Overview> = {}): Overview => ({
   counts: {
     sources: 1, feature_views: 1, rows: 10, training_sets: 1, runs: 1, models: 1,
-    model_versions: 2, deployments: 1, alarms_open: 0, alarms: 1, audit_entries: 9, ...change,
+    model_versions: 2, deployments: 1, alarms_open: 0, alarms: 1, emergencies_open: 0, audit_entries: 9,
+    ...change,
   },
   running: [], head: {sequence: 9, hash: 'x'}, latency: [],
   deployments: [{
@@ -120,11 +122,25 @@ test('the headline says the most pressing thing', () => {
   const say = (o: Overview) => headlineOf(o, promoted, 'amount', en).text;
   assert.equal(say(overview({})), 'fraud v2 took over and is serving.');
   assert.equal(say(overview({alarms_open: 1})), 'The world has moved: amount drifted.');
+  assert.equal(say(overview({alarms_open: 1, emergencies_open: 1})),
+    'The glass was broken: somebody used emergency rights.');
   const running = [{run: 'r', progress: 0.4, experiment: 'fraud_train'}];
   assert.equal(say(overview({alarms_open: 1}, {running})), 'fraud_train is training, 40% done.');
   assert.equal(headlineOf(overview({}), [], '', en).text, 'fraud v2 is serving.');
   const nothing = overview({sources: 0, feature_views: 0, rows: 0}, {deployments: []});
   assert.equal(headlineOf(nothing, [], '', en).tone, 'dry');
+});
+
+test('the page offers what the caller may do, and all of it while that is not known', () => {
+  const known = {platform: ['keys.read'], projects: {
+    pay: {all: ['objects.read'], some: ['objects.read', 'models.read']},
+  }};
+  assert.ok(allows(undefined, 'audit.read', 'pay'));
+  assert.ok(allows(known, 'keys.read') && allows(known, 'keys.read', 'shop'));
+  assert.ok(allows(known, 'models.read', 'pay') && !allows(known, 'models.read', 'pay', 'all'));
+  assert.ok(allows(known, 'objects.read', 'pay', 'all'));
+  assert.ok(!allows(known, 'models.read') && !allows(known, 'models.read', 'shop'));
+  assert.ok(!allows(known, 'audit.read', 'pay'));
 });
 
 test('an open alarm turns its basin to clay, an empty one is dry', () => {

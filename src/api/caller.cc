@@ -24,6 +24,11 @@ const CallerParts& parts_of(const net::Request& request) {
   return caller == nullptr ? kNobody : caller->parts;
 }
 
+void tell(const net::Request& request, security::access::Denial denial) {
+  DenialListener* listener = parts_of(request).denials;
+  if (listener != nullptr) listener->denied(std::move(denial));
+}
+
 }  // namespace
 
 std::shared_ptr<const net::Caller> make_caller(CallerParts parts) {
@@ -81,7 +86,27 @@ bool may(const net::Request& request, std::string_view action, ObjectRef object)
 }
 
 Status check(const net::Request& request, std::string_view action, ObjectRef object) {
-  return security::access::check(policies_of(request), asking(request, action, object));
+  const AccessRequest asked = asking(request, action, object);
+  const security::access::Decision decision = policies_of(request).decide(asked);
+  if (decision.allowed) return {};
+  tell(request, security::access::denial_of(asked, decision, request.request_id));
+  return security::access::refusal(policies_of(request), asked, decision);
+}
+
+Status note_denied(const net::Request& request, std::string_view action, ObjectRef object,
+                   Status outcome) {
+  if (outcome.ok()) return outcome;
+  const Code code = outcome.error().code;
+  if (code != Code::kPermissionDenied && code != Code::kNotFound) return outcome;
+  const AccessRequest asked = asking(request, action, object);
+  security::access::Decision decision = policies_of(request).decide(asked);
+  std::string sentence;
+  if (decision.allowed) {
+    decision = {false, security::access::Because::kNotTheirs, nullptr};
+    sentence = outcome.error().message;
+  }
+  tell(request, security::access::denial_of(asked, decision, request.request_id, sentence));
+  return outcome;
 }
 
 }  // namespace falaj::api

@@ -14,9 +14,20 @@
 #include "base/ids.h"
 #include "net/http.h"
 #include "security/access/access.h"
+#include "security/access/denials.h"
 #include "security/context.h"
 
 namespace falaj::api {
+
+// Hears of what handlers deny, so that it is found like what the gate denies. Thread-safe; never
+// blocks.
+class DenialListener {
+ public:
+  virtual void denied(security::access::Denial denial) = 0;
+
+ protected:
+  ~DenialListener() = default;
+};
 
 struct CallerParts {
   security::PrincipalPtr principal;                            // Not null.
@@ -31,6 +42,7 @@ struct CallerParts {
   std::function<Status(net::Request& kept)> again{};
   // Told, on the event loop, of reply bytes that the socket took; may be empty.
   std::function<void(std::size_t)> on_sent{};
+  DenialListener* denials = nullptr;  // Outlives the request; null: nobody listens.
 };
 // What the gate puts into net::Request::caller.
 std::shared_ptr<const net::Caller> make_caller(CallerParts parts);
@@ -59,8 +71,14 @@ security::access::AccessRequest asking(const net::Request& request, std::string_
 // several projects, where the gate could not ask. True for the platform ("").
 bool reaches(const net::Request& request, const std::string& project);
 bool may(const net::Request& request, std::string_view action, security::access::ObjectRef object);
-// The error to answer with: what the caller cannot see is answered as if it did not exist.
+// The error to answer with: what the caller cannot see is answered as if it did not exist. Told to
+// the listener.
 Status check(const net::Request& request, std::string_view action,
              security::access::ObjectRef object);
+
+// Tells the listener of a refusal that was decided otherwise than by check(): of `outcome` when it
+// is one (denied, or answered as if it did not exist). Gives it back.
+Status note_denied(const net::Request& request, std::string_view action,
+                   security::access::ObjectRef object, Status outcome);
 
 }  // namespace falaj::api

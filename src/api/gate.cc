@@ -104,7 +104,7 @@ Status Gate::pass(const net::Route& route, net::Request& request, Asking asking)
   // A stream that goes on is no new request: nothing is counted or written down again.
   const bool anew = asking == Asking::kRequest;
   const std::int64_t rate = anew ? parts_.requests_per_second : 0;
-  if (rate > 0 && !principal->id.empty()) FALAJ_TRY(limit(principal->id, rate, request));
+  if (rate > 0 && !principal->id.empty()) FALAJ_TRY(limit_all(principal->id, rate, request));
   std::string reason = FALAJ_TRY(reason_of(request));
   Asked asked{.request = {.principal = *principal,
                           .action = route.permission.action(),
@@ -122,7 +122,10 @@ Status Gate::pass(const net::Route& route, net::Request& request, Asking asking)
   const std::string_view project = asked.request.object.project;
   // Only now: who may not use a project must not be able to use up its rate either.
   if (rate > 0 && !project.empty()) {
-    FALAJ_TRY(limit("project:" + std::string(project), rate * kProjectShare, request));
+    FALAJ_TRY(limit_all("project:" + std::string(project), rate * kProjectShare, request));
+  }
+  if (anew && asked.request.action == "serving.predict") {
+    FALAJ_TRY(limit_predictions(std::string(project), request));
   }
   // A reason that was not needed here, and so not written down, opens nothing in the handler.
   if (asked.decision.because != Because::kBrokeGlass) asked.reason.clear();
@@ -146,6 +149,7 @@ Status Gate::pass(const net::Route& route, net::Request& request, Asking asking)
   asked.caller.again = [this, &route](net::Request& kept) {
     return pass(route, kept, Asking::kStillThere);
   };
+  asked.caller.denials = this;
   request.caller = make_caller(std::move(asked.caller));
   return {};
 }
@@ -315,33 +319,47 @@ Status Gate::decide_body(Asked& asked) {
   return {};
 }
 
-Status Gate::limit(const std::string& key, std::int64_t per_second, net::Request& request) {
+std::optional<Duration> Gate::limit(const std::string& key, std::int64_t per_second,
+                                    net::Request& request) {
   const auto wait = limiter_.take(key, per_second, parts_.access.now());
-  if (!wait) return {};
+  if (!wait) return wait;
   limited_.add();
   request.retry_after = access::retry_after_seconds(*wait);
+  return wait;
+}
+
+Status Gate::limit_all(const std::string& key, std::int64_t per_second, net::Request& request) {
+  if (!limit(key, per_second, request)) return {};
   return Error{ErrorId::kRateLimited,
                (key.starts_with("project:") ? std::string("this project") : std::string("you")) +
                    " asked more than " + std::to_string(per_second) + " times a second: wait " +
                    std::to_string(request.retry_after) + " s"};
 }
 
+Status Gate::limit_predictions(const std::string& project, net::Request& request) {
+  if (parts_.quotas == nullptr) return {};
+  const std::optional<std::int64_t> quota = parts_.quotas->of(project).predictions_per_second;
+  if (!quota) return {};
+  if (*quota == 0) {
+    return security::quota_reached(project, "may not ask for predictions: its quota is 0 a second",
+                                   security::Shortage::kLasting);
+  }
+  if (!limit("predictions:" + project, *quota, request)) return {};
+  return security::quota_reached(project,
+                                 "asked for more predictions than its quota of " +
+                                     std::to_string(*quota) + " a second: wait " +
+                                     std::to_string(request.retry_after) + " s",
+                                 security::Shortage::kPassing);
+}
+
 Error Gate::deny(const Asked& asked, const Decision& decision, Error answer) {
-  denied_.add();
-  const AccessRequest& request = asked.request;
-  access::Denial denial;
-  denial.at = request.now;
-  denial.request_id = asked.request_id;
-  denial.principal = request.principal.id;
-  denial.action = request.action;
-  denial.project = request.object.project;
-  denial.kind = request.object.kind;
-  denial.name = request.object.name;
-  denial.because = decision.because;
-  denial.rule = decision.rule == nullptr ? "" : decision.rule->name;
-  denial.sentence = access::explain(request, decision);
-  parts_.denials.add(std::move(denial));
+  denied(access::denial_of(asked.request, decision, asked.request_id));
   return answer;
+}
+
+void Gate::denied(access::Denial denial) {
+  denied_.add();
+  parts_.denials.add(std::move(denial));
 }
 
 // Before the handler runs: an emergency that cannot be written down does not happen.
@@ -361,8 +379,7 @@ Status Gate::record_broken_glass(const Asked& asked) {
   event.detail["action"] = request.action;
   if (asked.decision.rule != nullptr) event.detail["grant"] = asked.decision.rule->name;
   event.personal.push_back({"reason", asked.reason});
-  FALAJ_TRY(parts_.audit.record(context, event));
-  return {};
+  return parts_.emergencies.record(context, event);
 }
 
 namespace {

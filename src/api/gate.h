@@ -1,6 +1,6 @@
 // api/gate.h — the one question before every handler: who asks, how often, and may they?
 //
-//   authenticate → the principal's rate → decide → the project's rate → handler
+//   authenticate → the principal's rate → decide → the project's rate and quota → handler
 //
 // What the route's target cannot know before the handler runs (rows of a list, objects in a body)
 // the handler decides itself, by the same snapshot (api/caller.h). Runs where the handler runs: on
@@ -15,13 +15,16 @@
 #include <string>
 #include <vector>
 
+#include "api/caller.h"
 #include "base/mutex.h"
 #include "net/router.h"
 #include "security/access/access.h"
 #include "security/access/denials.h"
+#include "security/access/emergencies.h"
 #include "security/access/rate_limit.h"
 #include "security/audit.h"
 #include "security/identity/credentials.h"
+#include "security/quota/quotas.h"
 #include "telemetry/metrics.h"
 
 namespace falaj::api {
@@ -32,6 +35,7 @@ struct GateParts {
   std::function<Result<security::PrincipalPtr>(net::Request&, security::Asking)> authenticate;
   security::access::Access& access;
   security::access::Denials& denials;
+  security::access::Emergencies& emergencies;
   security::Audit& audit;
   telemetry::Metrics& metrics;
   std::int64_t requests_per_second = 0;  // Of one principal, ten times that of a project; 0: any.
@@ -55,10 +59,11 @@ struct GateParts {
   std::function<void(const security::access::AccessRequest&)> passed{};
   // The projects that have a deployment of this name. Never blocks.
   std::function<std::vector<std::string>(const std::string& name)> projects_serving;
+  const security::Quotas* quotas = nullptr;  // Null: no project has one.
 };
 
 // Thread-safe.
-class Gate {
+class Gate final : public DenialListener {
  public:
   explicit Gate(GateParts parts);
 
@@ -71,6 +76,9 @@ class Gate {
   // Whether pass() may wait for the disk: for who states a reason, to write it down. Such requests
   // must not run on an event loop.
   static bool blocks(const net::Request& request);
+
+  // What a handler denied counts as what the gate did.
+  void denied(security::access::Denial denial) override;
 
   // Writes what was denied into the audit log; what cannot be written is kept for the next time.
   // Call about once a second and after the last request, on a thread that may block.
@@ -86,7 +94,11 @@ class Gate {
   Status decide_qualified(const net::Route& route, net::Request& request, Asked& asked);
   Status decide_body(Asked& asked);
   void mark_broken_glass(Asked& asked);
-  Status limit(const std::string& key, std::int64_t per_second, net::Request& request);
+  // How long until the key's next turn, also put into the request; nullopt: go on.
+  std::optional<Duration> limit(const std::string& key, std::int64_t per_second,
+                                net::Request& request);
+  Status limit_all(const std::string& key, std::int64_t per_second, net::Request& request);
+  Status limit_predictions(const std::string& project, net::Request& request);
   Error deny(const Asked& asked, const security::access::Decision& decision, Error answer);
   Status record_broken_glass(const Asked& asked);
 

@@ -42,6 +42,7 @@ class GateTest : public ::testing::Test {
         },
         .access = world_.access,
         .denials = denials_,
+        .emergencies = emergencies_,
         .audit = world_.audit,
         .metrics = metrics_,
         .requests_per_second = rate,
@@ -61,7 +62,8 @@ class GateTest : public ::testing::Test {
         .projects_serving = [](const std::string& name) -> std::vector<std::string> {
           if (name == "fraud") return {"pay", "shop"};
           return {};
-        }});
+        },
+        .quotas = &quotas_});
   }
   net::Route route(std::string_view path, std::string_view action, Target target) {
     return net::Route(Method::kGet, path, net::Permission(action), std::move(target), "A test's.",
@@ -90,6 +92,8 @@ class GateTest : public ::testing::Test {
   access::testing::AccessWorld world_;
   access::Denials denials_;
   telemetry::Metrics metrics_;
+  access::Emergencies emergencies_{*world_.sql, world_.audit, metrics_, world_.clock};
+  security::Quotas quotas_{*world_.sql};
   std::optional<Gate> gate_;
   net::Request request_;
   int asked_ = 0;
@@ -277,6 +281,85 @@ TEST_F(GateTest, a_request_that_goes_on_is_asked_again_whenever_its_handler_want
   EXPECT_FALSE(ask_again(kept).ok()) << "the grant is gone";
   net::Request nobodys;
   EXPECT_FALSE(ask_again(nobodys).ok()) << "no gate let it through";
+}
+
+TEST_F(GateTest, breaking_glass_raises_an_alarm_that_another_closes) {
+  const auto get = route("/o/{name}", "objects.read", Target::object("FeatureView", "name"));
+  EXPECT_EQ(pass(get, "oncall", "project=pay", {{"name", "v"}}).substr(0, 17), "permission_denied");
+  EXPECT_TRUE(emergencies_.list("pay")->empty()) << "nothing was broken";
+  for (int i = 0; i < 3; ++i) pass(get, "oncall", "project=pay", {{"name", "v"}}, "fire");
+  const auto raised = emergencies_.list("pay").value();
+  ASSERT_EQ(raised.size(), 1U) << "one alarm, however often";
+  EXPECT_EQ(raised[0].principal, "user:oncall");
+  EXPECT_EQ(raised[0].uses, 3);
+  EXPECT_EQ(raised[0].action, "objects.read");
+  EXPECT_EQ(raised[0].entry, entries("access.break_glass")[0].sequence);
+  EXPECT_TRUE(raised[0].open());
+  EXPECT_TRUE(emergencies_.list("shop")->empty());
+
+  security::RequestContext context;
+  context.principal.id = "user:oncall";
+  EXPECT_EQ(emergencies_.close(context, raised[0].id).error().code, Code::kPermissionDenied);
+  context.principal.id = "user:root";
+  ASSERT_TRUE(emergencies_.close(context, raised[0].id).ok());
+  EXPECT_EQ(emergencies_.close(context, raised[0].id).error().code, Code::kConflict);
+  EXPECT_EQ(emergencies_.close(context, 99).error().code, Code::kNotFound);
+  EXPECT_EQ(entries("access.emergency_closed").size(), 1U);
+  pass(get, "oncall", "project=pay", {{"name", "v"}}, "again");
+  EXPECT_EQ(emergencies_.list("pay")->size(), 2U) << "the next one is an alarm of its own";
+}
+
+TEST_F(GateTest, what_a_handler_denies_is_found_like_what_the_gate_denies) {
+  const auto put = route("/o", "objects.write", Target::body());
+  ASSERT_EQ(pass(put, "ed"), "ok") << "the body is the handler's";
+  EXPECT_TRUE(check(request_, "objects.write", {"pay", "FeatureView", "v", nullptr}).ok());
+  EXPECT_FALSE(denials_.find(request_.request_id).has_value());
+  EXPECT_FALSE(check(request_, "objects.write", {"shop", "FeatureView", "v", nullptr}).ok());
+  const auto denial = denials_.find(request_.request_id);
+  ASSERT_TRUE(denial.has_value());
+  EXPECT_EQ(denial->principal, "user:ed");
+  EXPECT_EQ(denial->project, "shop");
+  // Allowed as such, and yet refused: in the refusal's own words.
+  ASSERT_EQ(pass(put, "root"), "ok");
+  const Status refused = note_denied(request_, "access.write", {"", "Grant", "g", nullptr},
+                                     Error{Code::kPermissionDenied, "more than you hold"});
+  EXPECT_EQ(refused.error().message, "more than you hold");
+  EXPECT_EQ(denials_.find(request_.request_id)->because, access::Because::kNotTheirs);
+  EXPECT_EQ(denials_.find(request_.request_id)->sentence, "more than you hold");
+  // What is no denial is none.
+  ASSERT_EQ(pass(put, "root"), "ok");
+  EXPECT_FALSE(note_denied(request_, "access.write", {}, Error{Code::kConflict, "twice"}).ok());
+  EXPECT_TRUE(note_denied(request_, "access.write", {}, {}).ok());
+  EXPECT_FALSE(denials_.find(request_.request_id).has_value());
+}
+
+TEST_F(GateTest, a_project_has_its_quota_of_predictions) {
+  world_.declare("Project", "pay", R"({"zone":"ae","quota":{"predictions_per_second":2}})");
+  world_.declare("Project", "shop", R"({"zone":"ae"})");
+  ASSERT_TRUE(quotas_.refresh().ok());
+  const auto predict =
+      route("/d/{name}:predict", "serving.predict", Target::object("Deployment", "name"));
+  const auto infer =
+      route("/m/{model}", "serving.predict", Target::qualified("Deployment", "model"));
+  EXPECT_EQ(pass(predict, "ed", "project=pay", {{"name", "fraud"}}), "ok");
+  EXPECT_EQ(pass(infer, "ed", "", {{"model", "fraud"}}), "ok") << "by either dialect";
+  const std::string over = pass(predict, "root", "project=pay", {{"name", "fraud"}});
+  EXPECT_EQ(over,
+            "resource_exhausted: project 'pay' asked for more predictions than its quota of 2 a "
+            "second: wait 1 s")
+      << "whoever asks";
+  EXPECT_EQ(request_.retry_after, 1);
+  EXPECT_EQ(pass(predict, "sam", "project=shop", {{"name", "fraud"}}), "ok");
+  EXPECT_EQ(pass(predict, "sam", "project=pay", {{"name", "fraud"}}),
+            "not_found: project 'pay' was not found");
+  const auto read = route("/d/{name}", "models.read", Target::object("Deployment", "name"));
+  EXPECT_EQ(pass(read, "ed", "project=pay", {{"name", "fraud"}}), "ok") << "only predictions count";
+  world_.clock.advance(Duration::milliseconds(501));
+  EXPECT_EQ(pass(predict, "ed", "project=pay", {{"name", "fraud"}}), "ok");
+  world_.declare("Project", "pay", R"({"zone":"ae","quota":{"predictions_per_second":0}})");
+  ASSERT_TRUE(quotas_.refresh().ok());
+  EXPECT_EQ(pass(predict, "ed", "project=pay", {{"name", "fraud"}}).substr(0, 19),
+            "failed_precondition");
 }
 
 TEST_F(GateTest, denials_are_counted_in_the_audit_and_explained_by_request) {

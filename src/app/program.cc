@@ -46,15 +46,17 @@ Status Program::open(const Options& options) {
   if (!dumps_allowed(*storage_.exits, Zone())) exec::forbid_memory_dumps();
   mkdir((options.data_folder + "/uploads").c_str(), 0700);
   FALAJ_TRY(open_identity(options));
-  control_ = FALAJ_TRY(wire_access(options, storage_, *identity_, clock_));
+  control_ = FALAJ_TRY(wire_access(options, storage_, *identity_, metrics_, clock_));
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
-  training_ = FALAJ_TRY(wire_training(options, storage_, features_, metrics_, clock_));
+  training_ =
+      FALAJ_TRY(wire_training(options, storage_, identity_->jobs(), features_, metrics_, clock_));
   FALAJ_TRY(wire_shredding(storage_, features_, training_));
   serving_ = FALAJ_TRY(wire_serving(options, storage_, features_, training_, metrics_, clock_));
   catalog_ = std::make_unique<catalog::Catalog>(
       *storage_.sql, *storage_.audit, clock_, all_kinds(), [this] {
         warn_if_failed("grants", control_.access->refresh());
         warn_if_failed("zones", storage_.exits->refresh());
+        warn_if_failed("quotas", storage_.quotas->refresh());
         features_.online->definitions_changed();
         if (reconcile_) reconcile_->wake();
         if (loop_) loop_->wake();
@@ -63,6 +65,7 @@ Status Program::open(const Options& options) {
   wire_evidence(options, trail_, storage_, training_, clock_);
   sign_head();
   FALAJ_TRY(storage_.exits->refresh());
+  FALAJ_TRY(storage_.quotas->refresh());
   warn_if_failed("deployments", serving_.deployments->tick());
   wire_gate(options, control_, *identity_, tls_, trail_, storage_, training_, serving_, metrics_);
   http_ = wire_routes(options, tls_, trail_, *catalog_, control_, storage_, features_, training_,
@@ -91,6 +94,7 @@ Status Program::open_identity(const Options& options) {
     FALAJ_TRY(catalog_->apply(context, {grant}, catalog::Mode::kApply));
     return {};
   };
+  hooks.metrics = &metrics_;
   hooks.users_changed = [this] { warn_if_failed("grants", control_.access->refresh()); };
   identity_ = FALAJ_TRY(wire_identity(options, storage_, clock_, std::move(hooks)));
   return {};
@@ -119,13 +123,16 @@ void Program::start_ticking(const Options& options) {
     warn_if_failed("grants", control_.access->retry());
     warn_if_failed("denials", control_.gate->tick());
     warn_if_failed("zones", storage_.exits->tick());
+    warn_if_failed("stored bytes", storage_.quotas->flush());
   });
   loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
                                          [this] { warn_if_failed("loop", serving_.loop->tick()); });
   audit_ =
       std::make_unique<exec::Ticker>("audit", options.audit.head_interval, [this] { sign_head(); });
-  accounts_ =
-      std::make_unique<exec::Ticker>("accounts", kAccountsInterval, [this] { identity_->tick(); });
+  accounts_ = std::make_unique<exec::Ticker>("accounts", kAccountsInterval, [this] {
+    renew_job_tokens(identity_->jobs(), *training_.queue, clock_);
+    identity_->tick();
+  });
   journal_ = std::make_unique<exec::Ticker>("journal", options.audit.access_interval, [this] {
     warn_if_failed("access journal", trail_.journal->tick());
   });
@@ -162,6 +169,7 @@ Program::~Program() {
   if (training_.queue) training_.queue->stop();
   if (journal_) journal_->stop();
   if (storage_.exits) warn_if_failed("zones", storage_.exits->tick());
+  if (storage_.quotas) warn_if_failed("stored bytes", storage_.quotas->flush());
   if (audit_) audit_->stop();
   if (journal_) warn_if_failed("access journal", trail_.journal->tick());
   if (audit_) sign_head();

@@ -33,15 +33,23 @@ Result<security::PrincipalPtr> authenticate(security::Identity& identity, const 
   return principal;
 }
 
-Result<std::string> project_of_record(Storage& storage, Training& training, const std::string& kind,
-                                      const std::string& id) {
+// Records that are counted: nullopt for what is no number.
+std::optional<std::int64_t> number_of(const std::string& id) {
+  const bool number =
+      !id.empty() && id.size() <= 18 && id.find_first_not_of("0123456789") == std::string::npos;
+  if (!number) return std::nullopt;
+  return std::stoll(id);
+}
+
+Result<std::string> project_of_record(Storage& storage, AccessControl& control, Training& training,
+                                      const std::string& kind, const std::string& id) {
   if (kind == "Run") return FALAJ_TRY(training.runs->get(RunId(id))).project;
   if (kind == "Job") return FALAJ_TRY(training.queue->get(JobId(id))).spec.project;
-  if (kind == "AuditEntry") {
-    const bool number =
-        !id.empty() && id.size() <= 18 && id.find_first_not_of("0123456789") == std::string::npos;
-    if (!number) return Error{Code::kNotFound, "no such entry"};
-    return FALAJ_TRY(storage.audit->get(std::stoll(id))).project;
+  const std::optional<std::int64_t> number = number_of(id);
+  if (kind == "AuditEntry" || kind == "Emergency") {
+    if (!number) return Error{Code::kNotFound, "no such " + kind};
+    if (kind == "Emergency") return FALAJ_TRY(control.emergencies->get(*number)).project;
+    return FALAJ_TRY(storage.audit->get(*number)).project;
   }
   return Error{Code::kInternal, "nobody knows whose a " + kind + " is"};
 }
@@ -66,7 +74,8 @@ void note_access(security::AccessJournal& journal, const security::residency::Ex
 }  // namespace
 
 Result<AccessControl> wire_access(const Options& options, Storage& storage,
-                                  const security::Identity& identity, const Clock& clock) {
+                                  const security::Identity& identity, telemetry::Metrics& metrics,
+                                  const Clock& clock) {
   AccessControl control;
   security::access::AccessOptions access;
   if (options.listen.mode == ListenOptions::Mode::kLoopback) {
@@ -76,6 +85,8 @@ Result<AccessControl> wire_access(const Options& options, Storage& storage,
   control.access =
       std::make_unique<security::access::Access>(*storage.sql, clock, std::move(access));
   control.denials = std::make_unique<security::access::Denials>();
+  control.emergencies =
+      std::make_unique<security::access::Emergencies>(*storage.sql, *storage.audit, metrics, clock);
   FALAJ_TRY(control.access->refresh());
   return control;
 }
@@ -90,13 +101,14 @@ void wire_gate(const Options& options, AccessControl& control, security::Identit
           },
       .access = *control.access,
       .denials = *control.denials,
+      .emergencies = *control.emergencies,
       .audit = *storage.audit,
       .metrics = metrics,
       .requests_per_second = options.requests_per_second,
       .platform_kinds = {},
       .project_of_record =
-          [&storage, &training](const std::string& kind, const std::string& id) {
-            return project_of_record(storage, training, kind, id);
+          [&storage, &control, &training](const std::string& kind, const std::string& id) {
+            return project_of_record(storage, control, training, kind, id);
           },
       .admit =
           [exits = storage.exits.get()](const net::Route& route, const net::Request& request,
@@ -117,7 +129,8 @@ void wire_gate(const Options& options, AccessControl& control, security::Identit
             note_access(*journal, *exits, asked);
           },
       .projects_serving =
-          [&serving](const std::string& name) { return serving.deployments->projects_with(name); }};
+          [&serving](const std::string& name) { return serving.deployments->projects_with(name); },
+      .quotas = storage.quotas.get()};
   for (const storage::KindInfo& kind : all_kinds()) {
     if (kind.scope == storage::Scope::kPlatform) parts.platform_kinds.insert(kind.kind);
   }

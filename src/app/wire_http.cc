@@ -69,6 +69,8 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
                     storage.key_admin.get(),
                     training.retrain_due.get(),
                     eraser_of(storage, features)});
+  http.services->quotas = storage.quotas.get();
+  http.services->emergencies = control.emergencies.get();
   wire_exports(storage, features, training, *http.services);
   http.feed = std::make_unique<api::LiveFeed>(*http.services);
   http.router = std::make_unique<net::Router>();

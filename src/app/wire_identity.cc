@@ -115,7 +115,8 @@ Result<std::unique_ptr<security::Identity>> wire_identity(const Options& options
         return Error{ErrorId::kReferenceMissing, "Zone/" + zone.name() +
                                                      " is not declared; 'falaj zones' lists those "
                                                      "that are"};
-      }};
+      },
+      .metrics = hooks.metrics};
   return security::Identity::open(std::move(identity), std::move(ports), std::move(key));
 }
 

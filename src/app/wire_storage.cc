@@ -33,6 +33,8 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       monitoring::kWebhooksMigration,
       loop::kLoopMigration,
       security::kSigningMigration,
+      security::kQuotaMigration,
+      security::access::kEmergenciesMigration,
   }));
   parts.audit = std::make_unique<security::Audit>(*parts.sql, clock);
   parts.key_admin = std::make_unique<security::keys::KeyAdmin>(*parts.keys.tree, *parts.audit);
@@ -44,6 +46,9 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       [exits = parts.exits.get()](const security::keys::KeyScope& scope, Timestamp created) {
         return exits->check_erasable(scope.project, scope.zone, created, scope.object);
       });
+  parts.quotas = std::make_unique<security::Quotas>(*parts.sql);
+  FALAJ_TRY(parts.quotas->load());
+  parts.blobs = security::count_blobs(std::move(parts.blobs), *parts.quotas);
   parts.blobs = security::residency::guard_blobs(std::move(parts.blobs), *parts.exits);
   parts.kv = security::residency::guard_kv(std::move(parts.kv), *parts.exits);
   return parts;

@@ -7,7 +7,8 @@ Training::~Training() {
   if (queue) queue->stop();
 }
 
-Result<Training> wire_training(const Options& options, Storage& storage, Features& features,
+Result<Training> wire_training(const Options& options, Storage& storage,
+                               security::JobIdentities& identities, Features& features,
                                telemetry::Metrics& metrics, const Clock& clock) {
   Training parts;
   parts.runs = std::make_unique<tracking::Runs>(*storage.sql, *storage.audit, clock);
@@ -26,12 +27,24 @@ Result<Training> wire_training(const Options& options, Storage& storage, Feature
   train.processes_max = options.job_processes_max;
   train.run_time_max = options.job_time_max;
   train.sandbox = options.job_sandbox;
+  train.tokens.mint = [&identities, &clock](const JobId& job, std::vector<security::Scope> scopes) {
+    return identities.mint(job, std::move(scopes), clock.now());
+  };
+  train.tokens.end = [&identities](const JobId& job) { identities.end(job); };
   parts.trainer = std::make_unique<training::TrainJobs>(train, *storage.sql, *storage.blobs,
                                                         *features.training_sets, *parts.runs,
                                                         *parts.models, *parts.queue);
   parts.queue->handle("train", *parts.trainer);
   FALAJ_TRY(parts.trainer->recover());
   return parts;
+}
+
+void renew_job_tokens(security::JobIdentities& identities, const jobs::Queue& queue,
+                      const Clock& clock) {
+  for (const JobId& id : identities.ending(clock.now())) {
+    const Result<jobs::Job> job = queue.get(id);
+    if (job.ok() && job->status == jobs::JobStatus::kRunning) identities.renew(id, clock.now());
+  }
 }
 
 }  // namespace falaj::app

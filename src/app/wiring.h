@@ -35,6 +35,7 @@
 #include "security/identity/identity.h"
 #include "security/keys/key_admin.h"
 #include "security/keys/key_tree.h"
+#include "security/quota/quotas.h"
 #include "security/residency/exits.h"
 #include "security/signing/model_trust.h"
 #include "serving/deployments.h"
@@ -133,6 +134,7 @@ struct Storage {
   std::unique_ptr<security::keys::KeyAdmin> key_admin;
   std::unique_ptr<security::ModelTrust> model_trust;
   std::unique_ptr<security::residency::Exits> exits;
+  std::unique_ptr<security::Quotas> quotas;
 };
 // Locks the folder, opens the stores, applies every module's migrations.
 Result<Storage> wire_storage(const Options& options, const Clock& clock);
@@ -183,6 +185,7 @@ std::vector<std::string> regime_names();
 struct IdentityHooks {
   std::function<Status(const std::string& principal_id)> make_administrator;
   std::function<void()> users_changed;
+  telemetry::Metrics* metrics = nullptr;
 };
 // Local users and tokens, and the identity provider when one is set. In `falaj dev`, who shows no
 // credential is the local developer.
@@ -192,10 +195,12 @@ Result<std::unique_ptr<security::Identity>> wire_identity(const Options& options
 struct AccessControl {
   std::unique_ptr<security::access::Access> access;
   std::unique_ptr<security::access::Denials> denials;
+  std::unique_ptr<security::access::Emergencies> emergencies;
   std::unique_ptr<api::Gate> gate;  // Made by wire_gate, once there is something to guard.
 };
 Result<AccessControl> wire_access(const Options& options, Storage& storage,
-                                  const security::Identity& identity, const Clock& clock);
+                                  const security::Identity& identity, telemetry::Metrics& metrics,
+                                  const Clock& clock);
 
 struct Features {
   std::unique_ptr<features::Online> online;
@@ -215,8 +220,12 @@ struct Training {
   Training(Training&&) = default;
   Training& operator=(Training&&) = default;
 };
-Result<Training> wire_training(const Options& options, Storage& storage, Features& features,
+Result<Training> wire_training(const Options& options, Storage& storage,
+                               security::JobIdentities& identities, Features& features,
                                telemetry::Metrics& metrics, const Clock& clock);
+// Puts off the end of the tokens of jobs that run. Call every few seconds.
+void renew_job_tokens(security::JobIdentities& identities, const jobs::Queue& queue,
+                      const Clock& clock);
 
 // Retention is asked before keys are destroyed; models that learned from shredded data are marked;
 // receipts that a crash kept from the audit log are entered, and erasures it cut short finished.

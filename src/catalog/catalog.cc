@@ -7,6 +7,7 @@
 #include "base/decode.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "security/quota/quota.h"
 #include "security/residency/declarations.h"
 
 namespace falaj::catalog {
@@ -124,6 +125,27 @@ Status check_purposes(storage::SqlTransaction& tx, const std::vector<Object>& ob
       purposes[object.project] = project ? project->spec.text("purpose") : std::string();
     }
     FALAJ_TRY(check_purpose(object, purposes[object.project]));
+  }
+  return {};
+}
+
+// Once everything is written: what was created must fit. Changing what is there always does, so
+// that a quota which was lowered locks nobody out.
+Status check_quotas(storage::SqlTransaction& tx, const std::vector<Applied>& applied) {
+  std::set<std::string> grown;
+  for (const Applied& item : applied) {
+    if (item.outcome == storage::PutOutcome::kCreated) grown.insert(item.object.project);
+  }
+  for (const std::string& project : grown) {
+    const security::Quota quota = FALAJ_TRY(security::quota_of(tx, project));
+    if (!quota.objects) continue;
+    const std::int64_t held = FALAJ_TRY(storage::count_objects(tx, project));
+    if (held <= *quota.objects) continue;
+    return security::quota_reached(
+        project,
+        "would hold " + std::to_string(held) + " objects, and its quota is " +
+            std::to_string(*quota.objects) + ": delete some, or have the quota raised",
+        security::Shortage::kLasting);
   }
   return {};
 }
@@ -266,6 +288,7 @@ Result<std::vector<Applied>> Catalog::apply(const security::RequestContext& cont
       in_project.project = ProjectName(object.project);
       FALAJ_TRY(audit_.append(tx, in_project, {"object.apply", path_of(object), detail}));
     }
+    FALAJ_TRY(check_quotas(tx, applied));
     if (mode == Mode::kDryRun) return dry_run_done;
     return {};
   });

@@ -38,8 +38,8 @@ class Catalog {
   // All or nothing, in any order: references among the objects of one call count as present.
   // FJ-2002 unknown kind (with the nearest), FJ-2003 missing reference, FJ-2004 a cycle (its path),
   // FJ-2008 the same object twice in one call, and what the kind's checks say (FJ-2006 when a field
-  // changes that may not), and FJ-7033 when a TrainingSet or TrainJob declares another purpose than
-  // its project.
+  // changes that may not), FJ-7033 when a TrainingSet or TrainJob declares another purpose than
+  // its project, and FJ-7017 when a project would hold more objects than its quota.
   Result<std::vector<Applied>> apply(const security::RequestContext& context,
                                      const std::vector<storage::Object>& objects, Mode mode);
   Result<storage::Object> get(const std::string& kind, const std::string& project,

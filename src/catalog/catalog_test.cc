@@ -105,6 +105,30 @@ TEST_F(CatalogTest, a_change_is_written_with_its_audit_entry) {
   EXPECT_EQ(entry->action, "object.apply");
 }
 
+TEST_F(CatalogTest, a_project_holds_no_more_objects_than_its_quota) {
+  Object payments = project("payments");
+  payments.spec["quota"]["objects"] = 2;
+  ASSERT_TRUE(apply({payments, object("Node", "payments", "a")}).ok());
+  const auto over = apply({object("Node", "payments", "b"), object("Node", "payments", "c")});
+  ASSERT_FALSE(over.ok());
+  EXPECT_EQ(over.error().id, ErrorId::kQuotaReached);
+  EXPECT_EQ(over.error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(catalog_->list("Node", "payments")->size(), 1u) << "all or nothing";
+  EXPECT_FALSE(
+      apply({object("Node", "payments", "b"), object("Node", "payments", "c")}, Mode::kDryRun)
+          .ok());
+  ASSERT_TRUE(apply({object("Node", "payments", "b")}).ok());
+  // Lowered below what is there: nothing new, and all that is there can still be changed.
+  payments.spec["quota"]["objects"] = 1;
+  Object changed = object("Node", "payments", "a");
+  changed.labels["team"] = "risk";
+  EXPECT_TRUE(apply({payments, changed}).ok());
+  ASSERT_TRUE(apply({project("other")}).ok());
+  EXPECT_TRUE(apply({object("Node", "other", "a")}).ok()) << "another project's is its own";
+  payments.spec["quota"]["objects"] = "many";
+  EXPECT_FALSE(apply({payments}).ok());
+}
+
 TEST_F(CatalogTest, the_same_again_changes_nothing) {
   ASSERT_TRUE(apply({object("Node", "payments", "a")}).ok());
   const std::int64_t before = audit_entries();

@@ -301,8 +301,13 @@ void Tree::add_watch() {
   remote(root_, "monitors", "List monitors with their newest drift, or one's windows",
          [this](const Session& s) { return show_monitors(s, words_.name); })
       ->add_option("monitor", words_.name, "Monitor; all when left out");
-  remote(root_, "alarms", "List drift alarms, newest first",
-         [](const Session& s) { return show_alarms(s); });
+  remote(root_, "alarms", "List alarms, newest first: break-glass and drift",
+         [this](const Session& s) {
+           return words_.name.empty() ? show_alarms(s) : close_emergency(s, words_.name);
+         })
+      ->add_option("--close", words_.name, "Close this break-glass alarm: seen and dealt with");
+  remote(root_, "usage", "What a project uses of its quota",
+         [](const Session& s) { return show_usage(s); });
   remote(root_, "policies", "List policies: their phase, last action and what they wait for",
          [](const Session& s) { return show_policies(s); });
   CLI::App* jobs =

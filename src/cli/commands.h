@@ -72,6 +72,9 @@ enum class JobView : std::uint8_t { kState, kLog };
 Status show_deployments(const Session& session);
 Status show_monitors(const Session& session, const std::string& name);
 Status show_alarms(const Session& session);
+// The alarm of a break-glass, by its id.
+Status close_emergency(const Session& session, const std::string& id);
+Status show_usage(const Session& session);
 Status show_policies(const Session& session);
 Status show_jobs(const Session& session, const std::string& id, JobView view);
 // The refused rows of one ingest, as CSV: line, reason, raw.

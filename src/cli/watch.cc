@@ -1,4 +1,5 @@
 // deployments, monitors, alarms, policies, jobs, quarantine, kinds: what is going on.
+#include "base/units.h"
 #include "cli/commands.h"
 
 namespace falaj::cli {
@@ -99,21 +100,55 @@ Status show_monitors(const Session& session, const std::string& name) {
                "there is no Monitor '" + name + "'" + in_project(session)};
 }
 
+namespace {
+
+std::string what_happened(const Value& alarm) {
+  if (alarm.text("kind") == "break-glass") {
+    return alarm.text("action") + " on " + alarm.text("object") + ", " + cell(alarm["uses"]) +
+           (alarm.integer("uses") == 1 ? " use" : " uses");
+  }
+  return "deployment " + alarm.text("deployment") + " version " + cell(alarm["version"]) + ": " +
+         cell(alarm["drift"]["worst_feature"]) + " " + cell(alarm["drift"]["worst"]);
+}
+
+}  // namespace
+
 Status show_alarms(const Session& session) {
   return show_list(
-      session, "/api/v1/alarms", "alarms",
-      Table({"ALARM", "MONITOR", "DEPLOYMENT", "VERSION", "WORST", "FEATURE", "STATE", "AT"}),
+      session, "/api/v1/alarms", "alarms", Table({"ALARM", "KIND", "OF", "WHAT", "STATE", "AT"}),
       [](const Value& alarm) -> std::vector<std::string> {
+        const bool drift = alarm.text("kind") == "drift";
         return {cell(alarm["id"]),
-                alarm.text("monitor"),
-                alarm.text("deployment"),
-                cell(alarm["version"]),
-                cell(alarm["drift"]["worst"]),
-                cell(alarm["drift"]["worst_feature"]),
+                alarm.text("kind"),
+                alarm.text(drift ? "monitor" : "principal"),
+                what_happened(alarm),
                 alarm["open"] == Value(true) ? "open" : "closed",
                 alarm.text("at")};
       },
       "no alarm was raised" + in_project(session));
+}
+
+Status close_emergency(const Session& session, const std::string& id) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value closed = FALAJ_TRY(
+      connection->call(net::Method::kPost, "/api/v1/emergencies/" + url_encode(id) + ":close", {}));
+  print(session.format, closed,
+        "closed the alarm of " + closed.text("principal") + ": " + what_happened(closed) + "\n");
+  return {};
+}
+
+Status show_usage(const Session& session) {
+  return show_list(
+      session, "/api/v1/usage", "usage", Table({"RESOURCE", "USED", "QUOTA"}),
+      [](const Value& row) -> std::vector<std::string> {
+        const bool bytes = row.text("resource") == "storage";
+        const auto amount = [&](const Value& value, const char* none) -> std::string {
+          if (value.is_null()) return none;
+          return bytes ? format_bytes(value.as_int()) : cell(value);
+        };
+        return {row.text("resource"), amount(row["used"], "-"), amount(row["quota"], "none")};
+      },
+      "nothing is known" + in_project(session));
 }
 
 Status show_policies(const Session& session) {

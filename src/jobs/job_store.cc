@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "jobs/internal/job_store.h"
+#include "security/quota/quota.h"
 
 namespace falaj::jobs {
 namespace {
@@ -99,6 +100,24 @@ Result<Job> find_job(SqlTransaction& tx, const JobId& id) {
   return job_from_row(rows.front());
 }
 
+Result<std::int64_t> count_in_flight(SqlTransaction& tx, const std::string& project) {
+  const SqlRows rows = FALAJ_TRY(
+      tx.query("SELECT COUNT(*) FROM jobs WHERE status IN (0, 1) AND project = ?", {project}));
+  return rows.at(0).integer(0);
+}
+
+Status check_room(SqlTransaction& tx, const std::string& project) {
+  const security::Quota quota = FALAJ_TRY(security::quota_of(tx, project));
+  if (!quota.jobs) return {};
+  const std::int64_t held = FALAJ_TRY(count_in_flight(tx, project));
+  if (held < *quota.jobs) return {};
+  return security::quota_reached(project,
+                                 "has " + std::to_string(held) +
+                                     " jobs that wait or run, and its quota is " +
+                                     std::to_string(*quota.jobs) + ": wait until one has ended",
+                                 security::Shortage::kPassing);
+}
+
 std::string object_name(const Job& job) { return "Job/" + job.spec.project + "/" + job.id.str(); }
 
 }  // namespace
@@ -113,6 +132,7 @@ Result<Job> JobStore::insert(const security::RequestContext& context, JobSpec sp
   job.id = JobId(new_ulid(job.created_at));
   job.spec = std::move(spec);
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(check_room(tx, job.spec.project));
     FALAJ_TRY(tx.execute(
         "INSERT INTO jobs (id, type, project, payload, attempts_max, status, attempts, error,"
         " result, created_at, ended_at) VALUES (?, ?, ?, ?, ?, 0, 0, '', 'null', ?, 0)",
@@ -125,6 +145,19 @@ Result<Job> JobStore::insert(const security::RequestContext& context, JobSpec sp
     return {};
   }));
   return job;
+}
+
+Status JobStore::room(const ProjectName& project) const {
+  return sql_.read([&](SqlTransaction& tx) { return check_room(tx, project.str()); });
+}
+
+Result<std::int64_t> JobStore::in_flight(const ProjectName& project) const {
+  std::int64_t count = 0;
+  FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
+    count = FALAJ_TRY(count_in_flight(tx, project.str()));
+    return {};
+  }));
+  return count;
 }
 
 Result<Job> JobStore::get(const JobId& id) const {

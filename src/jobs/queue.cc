@@ -109,6 +109,17 @@ class LocalQueue final : public Queue {
     waits_.stop();
   }
 
+  Status room(const ProjectName& project) const override {
+    {
+      MutexLock lock(mutex_);
+      if (is_full()) return full();
+    }
+    return store_.room(project);
+  }
+  Result<std::int64_t> in_flight(const ProjectName& project) const override {
+    return store_.in_flight(project);
+  }
+
   Result<JobId> submit(const security::RequestContext& context, JobSpec spec) override {
     if (!handlers_.contains(spec.type)) {
       return Error(Code::kInvalidArgument, "no job has the type '" + spec.type + "'");
@@ -117,11 +128,7 @@ class LocalQueue final : public Queue {
     spec.attempts_max = std::clamp(spec.attempts_max, 1, kAttemptsMost);
     {
       MutexLock lock(mutex_);
-      if (waiting_.size() + arriving_ >= options_.waiting_max) {
-        return Error(ErrorId::kQueueFull, std::to_string(options_.waiting_max) +
-                                              " jobs wait already; try again when some have "
-                                              "ended, or cancel some");
-      }
+      if (is_full()) return full();
       ++arriving_;
     }
     auto job = store_.insert(context, std::move(spec));
@@ -208,6 +215,15 @@ class LocalQueue final : public Queue {
     exec::ChildExit exit;
     exit.reason = exec::ExitReason::kStopped;
     return exit;
+  }
+
+  bool is_full() const FALAJ_REQUIRES(mutex_) {
+    return waiting_.size() + arriving_ >= options_.waiting_max;
+  }
+  Error full() const {
+    return {ErrorId::kQueueFull, std::to_string(options_.waiting_max) +
+                                     " jobs wait already; try again when some have ended, or "
+                                     "cancel some"};
   }
 
   void tell_waiters(const JobId& id) {

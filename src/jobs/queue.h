@@ -104,7 +104,12 @@ class Queue {
   // Stops children (they are tried again at the next start) and joins.
   virtual void stop() = 0;
 
+  // FJ-4005 when too many wait, FJ-7017 when the project has as many jobs as its quota allows.
   virtual Result<JobId> submit(const security::RequestContext& context, JobSpec spec) = 0;
+  // Whether submit() would say so now: for callers who have something to write before.
+  virtual Status room(const ProjectName& project) const = 0;
+  // Jobs of the project that wait or run.
+  virtual Result<std::int64_t> in_flight(const ProjectName& project) const = 0;
   // kConflict when it has ended.
   virtual Status cancel(const security::RequestContext& context, const JobId& id) = 0;
   virtual Result<Job> get(const JobId& id) const = 0;

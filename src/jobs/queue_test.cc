@@ -9,6 +9,7 @@
 
 #include "base/mutex.h"
 #include "jobs/exit_error.h"
+#include "storage/objects.h"
 #include "storage/open.h"
 #include "storage/testing/temp_folder.h"
 
@@ -112,7 +113,9 @@ class BrokenSql final : public storage::SqlStore {
 class QueueTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(sql_->migrate({security::kAuditMigration, kJobsMigration}).ok());
+    ASSERT_TRUE(
+        sql_->migrate({storage::kObjectsMigration, security::kAuditMigration, kJobsMigration})
+            .ok());
     reopen();
   }
   void reopen(std::size_t waiting_max = 100) {
@@ -166,6 +169,36 @@ TEST_F(QueueTest, runs_a_job_and_passes_its_reports_on) {
   security::AuditQuery query;
   query.action = "job.";
   EXPECT_EQ(audit_.list(query)->size(), 2u) << "submitted and ended";
+}
+
+TEST_F(QueueTest, a_project_has_no_more_jobs_in_flight_than_its_quota) {
+  storage::Object project;
+  project.kind = "Project";
+  project.name = "payments";
+  project.spec["quota"]["jobs"] = 2;
+  ASSERT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(storage::put_object(tx, project, clock_.now()));
+                    return {};
+                  })
+                  .ok());
+  EXPECT_TRUE(queue_->room(context_.project).ok());
+  const JobId first = submit("exit 0");
+  submit("exit 0");
+  JobSpec spec;
+  spec.type = "script";
+  spec.payload["script"] = "exit 0";
+  const Error over = queue_->submit(context_, spec).error();
+  EXPECT_EQ(over.id, ErrorId::kQuotaReached);
+  EXPECT_EQ(over.code, Code::kResourceExhausted) << "it passes with time";
+  EXPECT_EQ(queue_->room(context_.project).error().id, ErrorId::kQuotaReached);
+  EXPECT_EQ(*queue_->in_flight(context_.project), 2);
+  EXPECT_EQ(queue_->list(context_.project)->size(), 2u) << "nothing of it remains";
+  auto other = context_;
+  other.project = ProjectName("shop");
+  EXPECT_TRUE(queue_->submit(other, spec).ok()) << "another project's is its own";
+  ASSERT_TRUE(queue_->cancel(context_, first).ok());
+  EXPECT_EQ(*queue_->in_flight(context_.project), 1);
+  EXPECT_TRUE(queue_->submit(context_, spec).ok()) << "room again";
 }
 
 TEST_F(QueueTest, leaves_out_malformed_reports_and_counts_them) {

@@ -107,6 +107,7 @@ Value to_value(const Window& window) {
 
 Value to_value(const Monitors::Alarm& alarm) {
   Value value;
+  value["kind"] = "drift";
   value["id"] = alarm.id;
   value["project"] = alarm.project;
   value["monitor"] = alarm.monitor;

@@ -38,10 +38,17 @@ void append_member(std::string& out, std::string_view key, std::string_view text
   append_json_string(out, text);
 }
 
+// Jobs end after seconds at the soonest; a rate is free again within one.
+std::int64_t usual_wait(ErrorId id) {
+  return id == ErrorId::kQuotaReached || id == ErrorId::kQueueFull ? 10 : 1;
+}
+
 void add_retry_after(Response& response, const Request& request) {
   if (response.status != 429) return;
-  response.headers.emplace_back("Retry-After",
-                                std::to_string(std::max<std::int64_t>(request.retry_after, 1)));
+  const std::int64_t seconds = request.retry_after > 0
+                                   ? request.retry_after
+                                   : usual_wait(response.error.value_or(ErrorId::kRateLimited));
+  response.headers.emplace_back("Retry-After", std::to_string(seconds));
 }
 
 // Not "Basic", which is accepted too: browsers would ask for it in a window of their own.

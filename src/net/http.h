@@ -51,7 +51,8 @@ struct Request {
   std::string principal;                 // Who asks, e.g. "user:dev"; set by the gate.
   std::shared_ptr<const Caller> caller;  // Set by the gate as well; null before it ran.
   Timestamp deadline = Timestamp::max();
-  // Seconds for the Retry-After header of a 429, if the gate gives one; 0 counts as 1.
+  // Seconds for the Retry-After header of a 429, if the gate gives one; 0: as usual for
+  // the error.
   std::int64_t retry_after = 0;
 
   // A query parameter, percent-decoded; nullopt when absent.

@@ -202,6 +202,12 @@ Result<std::vector<Object>> list_objects(SqlTransaction& tx, std::string_view ki
       {kind_text, kind_text, project_text, project_text})));
 }
 
+Result<std::int64_t> count_objects(SqlTransaction& tx, std::string_view project) {
+  const SqlRows rows =
+      FALAJ_TRY(tx.query("SELECT COUNT(*) FROM objects WHERE project = ?", {std::string(project)}));
+  return rows.at(0).integer(0);
+}
+
 Result<std::vector<Object>> object_history(SqlTransaction& tx, std::string_view kind,
                                            std::string_view project, std::string_view name) {
   return objects_from_rows(FALAJ_TRY(

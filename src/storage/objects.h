@@ -77,6 +77,8 @@ Result<Object> get_object(SqlTransaction& tx, std::string_view kind, std::string
 // Ordered by kind, project, name. Empty filters match all.
 Result<std::vector<Object>> list_objects(SqlTransaction& tx, std::string_view kind = "",
                                          std::string_view project = "");
+// How many objects a project has.
+Result<std::int64_t> count_objects(SqlTransaction& tx, std::string_view project);
 // Every generation that was ever applied under this name, newest first, also after a deletion;
 // created_at and updated_at are both the time of that generation.
 Result<std::vector<Object>> object_history(SqlTransaction& tx, std::string_view kind,

@@ -268,21 +268,27 @@ const std::string* project_of(const Family& family, const std::vector<std::strin
   return nullptr;
 }
 
+void append_series(std::string& out, const Family& family, const std::vector<std::string>& values,
+                   const Series& series) {
+  if (series.histogram) return append_histogram(out, family, values, *series.histogram);
+  append_line(out, family.info.name, label_text(family, values, ""),
+              series.counter ? std::to_string(series.counter->value())
+                             : number_text(series.gauge->value()));
+}
+
 void append_family(std::string& out, const Family& family, const Metrics::Keep& keep) {
+  static const std::string kWholeServer;
   const std::string& name = family.info.name;
+  std::string lines;
+  for (const auto& [values, series] : family.series) {
+    const std::string* project = project_of(family, values);
+    if (keep && !keep(project == nullptr ? kWholeServer : *project)) continue;
+    append_series(lines, family, values, series);
+  }
+  if (keep && lines.empty()) return;
   out += "# HELP " + name + ' ' + escaped(family.info.help, "\\\n") + '\n';
   out += "# TYPE " + name + ' ' + type_text(family.info.kind) + '\n';
-  for (const auto& [values, series] : family.series) {
-    const std::string* project = keep ? project_of(family, values) : nullptr;
-    if (project != nullptr && !keep(*project)) continue;
-    if (series.histogram) {
-      append_histogram(out, family, values, *series.histogram);
-      continue;
-    }
-    append_line(out, name, label_text(family, values, ""),
-                series.counter ? std::to_string(series.counter->value())
-                               : number_text(series.gauge->value()));
-  }
+  out += lines;
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ class Metrics {
   // Every family declared so far, by name.
   std::vector<MetricInfo> declared() const;
   // Prometheus text format 0.0.4. Series with a label "project" only where `keep` says so of its
-  // value; an empty `keep` keeps all.
+  // value, those of the whole server only where it says so of ""; an empty `keep` keeps all.
+  // Families of which nothing is kept are left out.
   using Keep = std::function<bool(const std::string& project)>;
   std::string exposition(const Keep& keep = {}) const;
 

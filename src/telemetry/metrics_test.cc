@@ -149,6 +149,31 @@ TEST(Exposition, escapes_and_orders) {
             "falaj_test_requests_total{route=\"say \\\"hi\\\"\\\\\\n\"} 3\n");
 }
 
+TEST(Exposition, keeps_what_it_is_told_to_and_leaves_no_trace_of_the_rest) {
+  Metrics metrics;
+  metrics
+      .counter({"falaj_test_rows_total", "Rows.", MetricKind::kCounter, {"project", "view"}},
+               {"pay", "a"})
+      .add(3);
+  metrics
+      .counter({"falaj_test_rows_total", "Rows.", MetricKind::kCounter, {"project", "view"}},
+               {"shop", "b"})
+      .add(41);
+  metrics
+      .histogram({"falaj_test_wait_seconds", "Wait.", MetricKind::kHistogram, {"project"}},
+                 {"shop"})
+      .observe_nanos(5);
+  metrics.gauge(kDepth).set(7);
+  EXPECT_EQ(metrics.exposition([](const std::string& project) { return project == "pay"; }),
+            "# HELP falaj_test_rows_total Rows.\n"
+            "# TYPE falaj_test_rows_total counter\n"
+            "falaj_test_rows_total{project=\"pay\",view=\"a\"} 3\n");
+  const std::string whole =
+      metrics.exposition([](const std::string& project) { return project.empty(); });
+  EXPECT_EQ(whole.find("shop"), std::string::npos);
+  EXPECT_NE(whole.find("falaj_test_queue_tasks 7"), std::string::npos);
+}
+
 TEST(Exposition, buckets_are_cumulative_and_end_with_the_count) {
   Metrics metrics;
   Histogram& histogram = metrics.histogram(kLatency, {"/"});

@@ -77,19 +77,25 @@ security::RequestContext service_context(const std::string& project, const std::
   return security::system_context("service:training", ProjectName(project), Zone(zone));
 }
 
-// A job is a principal of its own: it may read the frozen set that it was started on and register
-// the model that it declares, whatever the person who started it may do.
+// What a job was started for: it may read the frozen set and its own run, and register the model
+// that it declares, whatever the person who started it may do.
+std::vector<security::Scope> job_scopes(const std::string& project, const Order& order) {
+  std::vector<security::Scope> scopes{{"features.read", project, "TrainingSet/" + order.set_name},
+                                      {"models.read", project, "Run/" + order.run.str()}};
+  if (!order.job.model.empty()) {
+    scopes.push_back({"models.write", project, "Model/" + order.job.model});
+  }
+  return scopes;
+}
+
+// A job is a principal of its own.
 security::RequestContext job_context(const JobId& job, const Order& order,
                                      const features::Manifest& manifest) {
   security::RequestContext context;
   context.project = ProjectName(manifest.project);
   context.zone = Zone(manifest.zone);
-  std::vector<security::Scope> scopes{
-      {"features.read", manifest.project, "TrainingSet/" + order.set_name}};
-  if (!order.job.model.empty()) {
-    scopes.push_back({"models.write", manifest.project, "Model/" + order.job.model});
-  }
-  context.principal = security::job_principal(job, std::move(scopes), Timestamp::max());
+  context.principal =
+      security::job_principal(job, job_scopes(manifest.project, order), Timestamp::max());
   return context;
 }
 
@@ -149,6 +155,7 @@ struct TrainJobs::Impl {
 
   Result<exec::ChildSpec> command(const jobs::Job& job, const Order& order,
                                   const std::string& work_dir);
+  // Its process is over: what it may still give back. Its identity ends here.
   std::optional<EngineFiles> take_files(const JobId& job);
   // Writes what was gathered. A run that has ended meanwhile takes no more: that is no fault.
   void flush(const RunId& run);
@@ -188,6 +195,10 @@ Result<exec::ChildSpec> TrainJobs::Impl::command(const jobs::Job& job, const Ord
               {"PATH", "/usr/bin:/bin"},
               // The server may have been told where they are; the process must find the same ones.
               {"FALAJ_LIBRARY_DIR", options.library_folders.front()}};
+  if (options.tokens.mint) {
+    spec.env.emplace_back(
+        "FALAJ_TOKEN", FALAJ_TRY(options.tokens.mint(job.id, job_scopes(manifest.project, order))));
+  }
 #if defined(__SANITIZE_ADDRESS__)
   // At its end the leak check traces its own process, which the sandbox refuses.
   spec.env.emplace_back("ASAN_OPTIONS", "detect_leaks=0");
@@ -205,6 +216,7 @@ Result<exec::ChildSpec> TrainJobs::Impl::command(const jobs::Job& job, const Ord
 }
 
 std::optional<EngineFiles> TrainJobs::Impl::take_files(const JobId& job) {
+  if (options.tokens.end) options.tokens.end(job);
   const MutexLock lock(mutex);
   auto node = files.extract(job);
   if (node.empty()) return std::nullopt;
@@ -302,6 +314,7 @@ Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& contex
                                     : impl_->sets.by_id(context.project, manifest_id));
   order.manifest = manifest.id;
   order.set_name = manifest.name;
+  FALAJ_TRY(impl_->queue.room(context.project));  // Before a run is there that would only fail.
   tracking::Run wanted;
   wanted.experiment = name;
   wanted.params = order.job.params;

@@ -40,6 +40,13 @@ std::vector<storage::KindInfo> kinds();
 // says which one is missing, or it runs and the log says so.
 enum class SandboxPolicy : std::uint8_t { kRequired, kBestEffort };
 
+// Who a job's process is, to the server: minted when it starts, ended when it is over. Both empty:
+// its process gets no identity.
+struct JobTokens {
+  std::function<Result<std::string>(const JobId& job, std::vector<security::Scope> scopes)> mint;
+  std::function<void(const JobId& job)> end;
+};
+
 struct TrainOptions {
   std::string program;  // Path of the falaj binary: the engine is `program engine train …`.
   std::string code_version;
@@ -51,6 +58,8 @@ struct TrainOptions {
   std::int64_t file_bytes_max = std::int64_t{16} << 30;  // Of one file that a job writes.
   std::int64_t processes_max = 64;                       // Processes and threads.
   SandboxPolicy sandbox = SandboxPolicy::kRequired;
+  // Limited to the job's frozen set, run and model; in the process's environment as FALAJ_TOKEN.
+  JobTokens tokens{};
 };
 
 // Submits jobs of type "train" and carries their results into runs and registry. Thread-safe.

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <random>
 
+#include "crypto/testing/fake_random.h"
 #include "features/testing/feature_world.h"
+#include "security/identity/job_identities.h"
 #include "security/testing/model_trust.h"
 #include "training/testing/samples.h"
 
@@ -119,6 +121,10 @@ class TrainJobsTest : public ::testing::Test {
     options.program = program;
     options.code_version = "test";
     options.library_folders = {std::filesystem::path(FALAJ_LIGHTGBM).parent_path().string()};
+    options.tokens.mint = [this](const JobId& job, std::vector<security::Scope> scopes) {
+      return identities_.mint(job, std::move(scopes), world_.clock.now());
+    };
+    options.tokens.end = [this](const JobId& job) { identities_.end(job); };
     trainer_ = std::make_unique<TrainJobs>(options, *world_.sql, *world_.blobs,
                                            *world_.training_sets, runs_, models_, *queue_);
     queue_->handle("train", *trainer_);
@@ -154,6 +160,8 @@ class TrainJobsTest : public ::testing::Test {
   security::TestModelTrust trust_;
   registry::Models models_{*world_.sql, *world_.blobs, world_.audit, trust_.get(), world_.clock};
   features::Manifest manifest_;
+  crypto::testing::FakeRandom random_{5};
+  security::JobIdentities identities_{random_};
   std::unique_ptr<TrainJobs> trainer_;
   std::unique_ptr<jobs::Queue> queue_;
   TrainJobs::Started started_;
@@ -406,6 +414,40 @@ TEST_F(TrainJobsTest, a_run_takes_the_end_of_its_job_when_a_crash_came_between) 
   EXPECT_EQ(finished.status, tracking::RunStatus::kFinished);
   EXPECT_EQ(finished.outputs.integer("rounds"), 8);
   EXPECT_EQ(crashed(1, "null").status, tracking::RunStatus::kQueued) << "the queue takes it up";
+}
+
+TEST_F(TrainJobsTest, the_process_has_an_identity_of_its_own_for_as_long_as_it_runs) {
+  const auto started = submit();
+  const jobs::Job job = *queue_->get(started.job);
+  const auto spec = trainer_->prepare(job, folder_.path());
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  std::string token;
+  for (const auto& [name, value] : spec->env) token = name == "FALAJ_TOKEN" ? value : token;
+  const auto parsed = security::parse_token_text(token);
+  ASSERT_TRUE(parsed.ok()) << token;
+  const auto principal = identities_.check(*parsed, world_.clock.now());
+  ASSERT_TRUE(principal.ok());
+  const std::string project = world_.context.project.str();
+  EXPECT_EQ((*principal)->id, "job:" + started.job.str());
+  const auto may = [&](std::string_view action, const std::string& object) {
+    return security::within_scopes(**principal, action, project, object);
+  };
+  EXPECT_TRUE(may("features.read", "TrainingSet/fraud"));
+  EXPECT_TRUE(may("models.write", "Model/fraud"));
+  EXPECT_TRUE(may("models.read", "Run/" + started.run.str()));
+  EXPECT_FALSE(may("features.read", "TrainingSet/other"));
+  EXPECT_FALSE(may("models.write", "Model/other"));
+  EXPECT_FALSE(may("models.read", "Run/other"));
+  EXPECT_FALSE(may("objects.write", "TrainingSet/fraud"));
+  exec::ChildExit killed;
+  killed.reason = exec::ExitReason::kSignalled;
+  (void)trainer_->finish(job, killed, folder_.path());
+  EXPECT_EQ(identities_.check(*parsed, world_.clock.now()).error().id, ErrorId::kCredentialRefused)
+      << "gone with the process";
+  ASSERT_TRUE(trainer_->prepare(job, folder_.path()).ok());
+  EXPECT_EQ(identities_.size(), 1u);
+  trainer_->abandoned(job, Error{Code::kInternal, "no"});
+  EXPECT_EQ(identities_.size(), 0u);
 }
 
 TEST_F(TrainJobsTest, the_process_finds_what_the_server_found) {

@@ -261,7 +261,7 @@ class Matrix:
             return False
         if target.endswith("of the platform") and "of ?project=" not in target:
             return False
-        if target in ("Run {id}", "Job {id}"):
+        if target in ("Run {id}", "Job {id}", "Emergency {id}"):
             return False  # Asked with an id that there is not.
         if target.endswith("of every project, as visible"):
             return True

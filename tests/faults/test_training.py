@@ -7,6 +7,13 @@ import shop
 from program import ProgramTest, wait_for_end
 
 
+def environment_of(pid):
+    """Of a running process; its owner, or root where it hides from its owner, may read it."""
+    with open(f"/proc/{pid}/environ", "rb") as variables:
+        pairs = variables.read().decode().split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
 class Engine(ProgramTest):
     def setUp(self):
         super().setUp()
@@ -51,6 +58,39 @@ class Engine(ProgramTest):
         job = self.failed_with(started, "FJ-4002")
         self.assertEqual(job["attempts"], 3)
         self.goes_on()
+
+    def test_its_identity_is_its_own_and_ends_with_it(self):
+        server = self.falaj_server
+        server.apply(shop.train_job("long", rounds=10_000))
+        started = server.train("long")
+        token = environment_of(server.engine())["FALAJ_TOKEN"]
+
+        def reply(path, method="GET", body=None):
+            server.headers = {"Authorization": "Bearer " + token}
+            try:
+                return server.request(method, path, body)
+            finally:
+                server.headers = {}
+
+        def asked(*words):
+            return reply(*words).status
+
+        self.assertEqual(reply("/api/v1/whoami").value["id"], "job:" + started["job"])
+        self.assertEqual(asked("/api/v1/training-sets/shop/manifest"), 200)
+        self.assertEqual(asked(f"/api/v1/runs/{started['run']}"), 200)
+        # Nothing else of its own project, of another, or of the platform.
+        other = server.train("train")
+        for path in (f"/api/v1/runs/{other['run']}", "/api/v1/training-sets/other/manifest",
+                     "/api/v1/training-sets/shop/manifest?project=other", "/api/v1/overview",
+                     "/api/v1/objects/FeatureView/visits", "/api/v1/audit", "/metrics",
+                     f"/api/v1/jobs/{started['job']}"):
+            self.assertIn(asked(path), (403, 404), path)
+        self.assertIn(asked(f"/api/v1/jobs/{started['job']}:cancel", "POST", {}), (403, 404))
+        self.assertIn(asked("/api/v1/tokens", "POST", {}), (403, 404))
+        server.good("POST", f"/api/v1/jobs/{started['job']}:cancel", {})
+        self.assertEqual(server.job_ended(started["job"])["status"], "cancelled")
+        self.assertEqual(asked("/api/v1/whoami"), 401)
+        self.assertEqual(asked(f"/api/v1/runs/{started['run']}"), 401)
 
     def test_out_of_memory(self):
         server = self.falaj_server

@@ -5,17 +5,17 @@ import http.client
 import http.cookiejar
 import json
 import os
-import shutil
 import socket
-import ssl
 import subprocess
-import tempfile
+import threading
+import time
 import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
 
-PROGRAM = os.environ["FALAJ_BINARY"]
+from served import Served
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -87,6 +87,14 @@ class Browser:
             with error:
                 return error.code, dict(error.headers), error.read().decode()
 
+    def account(self, provider, name):
+        """Who the provider takes this browser's person for."""
+        cookie = http.cookiejar.Cookie(
+            0, "account", name, None, False, "127.0.0.1", True, False, "/", True,
+            False, None, True, None, None, {},
+        )  # fmt: skip
+        self.jar.set_cookie(cookie)
+
     def follow(self, url, until):
         """The first address that begins with `until`, not opened."""
         for _ in range(12):
@@ -101,11 +109,13 @@ class Browser:
 class OidcTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix="falaj-oidc-")
         cls.port = free_port()
         cls.url = f"https://127.0.0.1:{cls.port}"
         cls.provider = Provider(cls.url + "/auth/callback")
         cls.provider.start()
+        cls.addClassCleanup(cls.provider.stop)
+        cls.served = Served(cls.port)
+        cls.folder = cls.served.folder
         secret = os.path.join(cls.folder, "secret")
         with open(secret, "w") as out:
             out.write("a secret: of + the console\n")
@@ -115,33 +125,11 @@ class OidcTest(unittest.TestCase):
             "security.oidc_client_secret_file": secret,
             "server.public_url": cls.url,
         }
-        cls.flags = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
-        cls.start_server()
-
-    @classmethod
-    def start_server(cls):
-        data = cls.folder + "/data"
-        cls.log = open(os.path.join(cls.folder, "log"), "ab")
-        cls.server = subprocess.Popen(
-            [PROGRAM, "serve", "--data", data, "--port", str(cls.port), *cls.flags],
-            stdout=subprocess.PIPE,
-            stderr=cls.log,
-        )
-        assert cls.server.stdout.readline().startswith(b"ready "), open(cls.folder + "/log").read()
-        cls.context = ssl.create_default_context(cafile=data + "/tls/authority.pem")
-
-    @classmethod
-    def stop_server(cls):
-        cls.server.terminate()
-        cls.server.wait(timeout=10)
-        cls.server.stdout.close()
-        cls.log.close()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.provider.stop()
-        cls.stop_server()
-        shutil.rmtree(cls.folder, ignore_errors=True)
+        cls.served.flags = [w for pair in settings.items() for w in ("--set", "=".join(pair))]
+        cls.served.start()
+        cls.addClassCleanup(cls.served.remove)
+        cls.context = cls.served.context
+        cls.served.set_up("root")
 
     def whoami(self, token):
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.context)
@@ -215,6 +203,68 @@ class OidcTest(unittest.TestCase):
             status, headers, _ = browser.get(self.begin(browser, target))
             self.assertEqual((status, headers["Location"]), (302, "/"), target)
 
+    def test_the_code_is_bound_to_this_sign_in(self):
+        """PKCE: a challenge of its own each time; without its verifier a code is worth nothing."""
+        browser = Browser(self.context)
+        start = self.url + "/auth/login?return_to=/"
+        challenges = set()
+        for _ in range(2):
+            location = browser.get(start)[1]["Location"]
+            query = urllib.parse.parse_qs(urllib.parse.urlsplit(location).query)
+            self.assertEqual(query["code_challenge_method"], ["S256"])
+            self.assertRegex(query["code_challenge"][0], "^[A-Za-z0-9_-]{43}$")
+            self.assertNotIn("code_verifier", query)
+            challenges.add(query["code_challenge"][0])
+        self.assertEqual(len(challenges), 2)
+        # Somebody has the code and even the client's secret: the provider wants the verifier.
+        callback = urllib.parse.urlsplit(self.begin(browser))
+        form = {
+            "grant_type": "authorization_code",
+            "code": urllib.parse.parse_qs(callback.query)["code"][0],
+            "redirect_uri": self.url + "/auth/callback",
+        }
+        basic = base64.b64encode(b"console:a+secret%3A+of+%2B+the+console").decode()
+        for verifier in ({}, {"code_verifier": "x" * 43}):
+            request = urllib.request.Request(
+                self.provider.issuer + "/token",
+                urllib.parse.urlencode({**form, **verifier}).encode(),
+                {"Authorization": "Basic " + basic},
+            )
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request)
+            with refused.exception as error:
+                self.assertEqual((error.code, json.load(error)["error"]), (400, "invalid_grant"))
+
+    def test_groups_of_the_provider_have_roles_here(self):
+        grant = os.path.join(self.folder, "grant.yaml")
+        with open(grant, "w") as out:
+            out.write(
+                "kind: Grant\nmetadata: {name: risk-builds}\n"
+                "spec: {to: [group:risk], role: editor, on: {project: default}}\n"
+            )
+        amal, omar = Browser(self.context), Browser(self.context)
+        for browser, name in ((amal, "amal"), (omar, "omar")):
+            browser.account(self.provider, name)
+            self.assertEqual(browser.get(self.begin(browser))[0], 302)
+        self.assertEqual(self.session(amal)["user"]["name"], "amal@example.com")
+        self.assertEqual(self.session(omar)["user"]["name"], "omar@example.com")
+        self.assertEqual(self.session(omar)["user"]["groups"], [])
+        runs = self.url + "/api/v1/runs"
+
+        def rights(browser):
+            mine = json.loads(browser.get(self.url + "/api/v1/access:mine")[2])
+            return set(mine["projects"].get("default", {"all": []})["all"]), mine["platform"]
+
+        self.assertNotEqual(amal.get(runs)[0], 200, "a group without a grant opens nothing")
+        self.served.falaj("apply", "-f", grant)
+        self.assertEqual(amal.get(runs)[0], 200)
+        self.assertNotEqual(omar.get(runs)[0], 200, "another person of the same provider")
+        self.assertIn("training.run", rights(amal)[0])
+        self.assertNotIn("models.promote", rights(amal)[0], "an editor, and no more")
+        self.assertNotIn("audit.read", rights(amal)[1])
+        self.served.falaj("delete", "grant", "risk-builds")
+        self.assertNotEqual(amal.get(runs)[0], 200, "and it ends with the grant")
+
     def test_a_program_uses_its_access_token(self):
         status, who = self.whoami(self.provider.token())
         self.assertEqual((status, who["name"], who["credential"]), (200, "robot", "oidc"))
@@ -246,13 +296,21 @@ class OidcTest(unittest.TestCase):
         after = self.provider.token()
         # At most one fetch in half a minute, whatever key ids are asked for: the new key is either
         # believed at once or refused until then, and never breaks what held before.
-        status, body = self.whoami(after)
-        self.assertIn((status, body.get("code", "")), ((200, ""), (401, "FJ-7013")))
-        # A server that starts now asks at once. (That half a minute passes is oidc_test.cc's case.)
-        self.stop_server()
-        self.start_server()
+        never, began = threading.Event(), time.monotonic()
+        while True:
+            status, body = self.whoami(after)
+            if status == 200:
+                break
+            self.assertEqual((status, body["code"]), (401, "FJ-7013"))
+            self.assertLess(time.monotonic() - began, 60, "the new key is never believed")
+            never.wait(0.5)
+        self.assertEqual(self.whoami(before)[0], 200, "proven while its key held")
+        # A server that starts now asks at once, and knows the new key alone.
+        self.served.stop()
+        self.served.start()
         status, body = self.whoami(after)
         self.assertEqual(status, 200, body)
+        self.assertEqual(self.whoami(before)[0], 401, "the provider has given this key up")
 
 
 if __name__ == "__main__":

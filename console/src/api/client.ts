@@ -4,6 +4,7 @@ import type {
   Alarm, AuditPage, DeclaredObject, FeatureViewStatus, Head, Histograms, JsonObject, Manifest,
   Model, Monitor, Overview, PolicyStatus, Prediction, Project, Run,
 } from './types';
+import type {Rights} from '../rights';
 import {changeHeaders, sessionRefused} from '../session';
 
 export class ApiError extends Error {
@@ -65,6 +66,7 @@ export interface AuditQuery {
   limit?: number;
   action?: string;
   object?: string;
+  project?: string;
 }
 
 export const api = {
@@ -78,6 +80,7 @@ export const api = {
     const response = await fetch('/api/v1/session', {method: 'DELETE', headers: changeHeaders()});
     if (!response.ok) throw await problemOf(response);
   },
+  rights: () => get<Rights>('/api/v1/access:mine', {}),
   projects: async (signal?: AbortSignal) =>
     (await get<{projects: Project[]}>('/api/v1/projects', {}, signal)).projects,
   overview: (project: string, signal?: AbortSignal) =>
@@ -99,6 +102,9 @@ export const api = {
     get<Histograms>(`/api/v1/monitors/${segment(monitor)}/histograms`, {project, window}, signal),
   alarms: async (project: string, signal?: AbortSignal) =>
     (await get<{alarms: Alarm[]}>('/api/v1/alarms', {project}, signal)).alarms,
+  closeEmergency: async (id: number) => {
+    await post(`/api/v1/emergencies/${id}:close`, {}, {});
+  },
   policies: async (project: string, signal?: AbortSignal) =>
     (await get<{policies: PolicyStatus[]}>('/api/v1/policies', {project}, signal)).policies,
   audit: (query: AuditQuery, signal?: AbortSignal) =>

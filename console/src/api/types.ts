@@ -16,7 +16,8 @@ export interface Counts {
   deployments: number;
   alarms_open: number;
   alarms: number;
-  audit_entries: number;
+  emergencies_open: number;
+  audit_entries?: number;  // Of all projects: only to who may read the whole log, as `head`.
 }
 
 export interface Head {
@@ -48,7 +49,7 @@ export interface LatencyPoint {
 export interface Overview {
   counts: Counts;
   running: {run: string; progress: number; experiment: string}[];
-  head: Head;
+  head?: Head;
   deployments: Deployment[];
   latency: {deployment: string; points: LatencyPoint[]}[];
 }
@@ -166,7 +167,8 @@ export interface Histograms {
   features: FeatureHistogram[];
 }
 
-export interface Alarm {
+export interface DriftAlarm {
+  kind: 'drift';
   id: number;
   monitor: string;
   deployment: string;
@@ -174,6 +176,21 @@ export interface Alarm {
   at: string;
   open: boolean;
 }
+
+// Somebody used a break-glass grant.
+export interface Emergency {
+  kind: 'break-glass';
+  id: number;
+  project: string;
+  principal: string;
+  action: string;
+  object: string;
+  uses: number;
+  at: string;
+  open: boolean;
+}
+
+export type Alarm = DriftAlarm | Emergency;
 
 export interface PolicyAction {
   kind: string;

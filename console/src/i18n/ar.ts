@@ -32,6 +32,7 @@ export const ar: Strings = {
   },
   loading: 'جارٍ التحميل',
   failed: 'تعذّرت القراءة',
+  notYours: (project) => `لا شيء هنا يحق لك رؤيته في المشروع «${project}»: اطلب دورًا ممن يديره.`,
   noSuchProject: (name) => `لا يوجد مشروع باسم «${name}».`,
   table: 'جدول',
   chart: 'رسم',
@@ -70,6 +71,11 @@ export const ar: Strings = {
     training: (name, share) => `يجري تدريب ${name}، اكتمل ${share}.`,
     alarm: (n, feature) => feature === '' ?
       `الإنذارات المفتوحة: ${n}.` : `تغيّر الواقع: انحرفت السمة ${feature}.`,
+    emergency: (n) => n === 1 ? 'كُسر الزجاج: استُخدمت صلاحيات الطوارئ.' :
+      `كُسر الزجاج: عدد من استخدموا صلاحيات الطوارئ ${n}.`,
+    emergencies: 'صلاحيات الطوارئ المستخدمة',
+    emergencyClose: 'تم الاطلاع والمعالجة',
+    uses: (n) => `مرات الاستخدام: ${n}`,
     serving: (model, version) => `النموذج ${model} v${version} في الخدمة.`,
     promoted: (model, version) => `تولّى النموذج ${model} v${version} الخدمة.`,
     gatePassed: (rows, candidate, auc, champion, before) =>
@@ -90,6 +96,7 @@ export const ar: Strings = {
     now: 'قيد التنفيذ',
     idle: 'لا شيء قيد التشغيل. ابدأ مهمة تدريب:',
     idleWithoutJob: 'لا شيء قيد التشغيل. تحدد مهمة التدريب ما يُدرَّب وعلى أي مجموعة.',
+    idleNotYours: 'لا شيء قيد التشغيل.',
     loopTitle: 'الحلقة',
     loopWaits: 'الآن',
     loopDid: 'آخر قرار',

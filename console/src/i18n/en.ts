@@ -18,6 +18,8 @@ export const en = {
   },
   loading: 'Loading',
   failed: 'This could not be read',
+  notYours: (project: string) => `Nothing here is yours to see in project “${project}”: ask whoever ` +
+    'administers it for a role.',
   noSuchProject: (name: string) => `There is no project “${name}”.`,
   table: 'Table',
   chart: 'Chart',
@@ -57,6 +59,11 @@ export const en = {
     alarm: (n: number, feature: string) =>
       feature === '' ? `${n} ${plural(n, 'alarm is', 'alarms are')} open.` :
         `The world has moved: ${feature} drifted.`,
+    emergency: (n: number) => n === 1 ? 'The glass was broken: somebody used emergency rights.' :
+      `The glass was broken: ${n} callers used emergency rights.`,
+    emergencies: 'Emergency rights in use',
+    emergencyClose: 'Seen and dealt with',
+    uses: (n: number) => `${n} ${plural(n, 'use', 'uses')}`,
     serving: (model: string, version: number) => `${model} v${version} is serving.`,
     promoted: (model: string, version: number) =>
       `${model} v${version} took over and is serving.`,
@@ -78,6 +85,7 @@ export const en = {
     now: 'Under way',
     idle: 'Nothing is running. Start a training job:',
     idleWithoutJob: 'Nothing is running. A TrainJob says what to train, on which training set.',
+    idleNotYours: 'Nothing is running.',
     loopTitle: 'The loop',
     loopWaits: 'Now',
     loopDid: 'Last decision',

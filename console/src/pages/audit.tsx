@@ -8,6 +8,7 @@ import {families, matches, merge} from '../audit_list';
 import {formatCount} from '../format';
 import {useWords} from '../i18n';
 import {Ago, Code, Empty, Failure, Hash, Loading} from '../parts/parts';
+import {useMay} from '../rights';
 import {AuditDrawer} from './audit_drawer';
 import type {PageProps} from './home';
 
@@ -21,10 +22,13 @@ interface Listing {
   error: Error | undefined;
 }
 
-function useListing(family: string, revision: number) {
+// `project` '': of all of them.
+function useListing(family: string, project: string, revision: number) {
   const [state, setState] = useState<Listing>();
   const loading = useRef(false);
-  const query = family === '' ? {} : {action: family};
+  const query = {
+    ...(family === '' ? {} : {action: family}), ...(project === '' ? {} : {project}),
+  };
 
   useEffect(() => {
     const abort = new AbortController();
@@ -42,7 +46,7 @@ function useListing(family: string, revision: number) {
       }));
     });
     return () => abort.abort();
-  }, [family, revision]);
+  }, [family, project, revision]);
 
   const older = async () => {
     const last = state?.entries[state.entries.length - 1];
@@ -116,13 +120,14 @@ function Rows({entries, onOpen}: {
   );
 }
 
-export function Audit({revision}: PageProps) {
+export function Audit({project, revision}: PageProps) {
   const {t} = useWords();
+  const may = useMay();
   const [family, setFamily] = useState('');
   const [search, setSearch] = useState('');
   const [open, setOpen] = useState<AuditEntry>();
   const [known, setKnown] = useState<string[]>([]);
-  const {listing, older} = useListing(family, revision);
+  const {listing, older} = useListing(family, may('audit.read') ? '' : project, revision);
   const entries = listing?.entries ?? [];
   const found = search.trim() === '' ? entries :
     entries.filter((entry) => matches(entry, search.trim()));
@@ -139,7 +144,7 @@ export function Audit({revision}: PageProps) {
   return (
     <main id="content" tabIndex={-1} class="page">
       <div class="head"><h1>{t.audit.title}</h1><p class="lead">{t.audit.lead}</p></div>
-      <Verify />
+      {may('audit.verify') && <Verify />}
       <div class="filters" role="search">
         <label class="grow">{t.audit.search}
           <input type="search" value={search} placeholder={t.audit.searchHint}

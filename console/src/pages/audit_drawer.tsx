@@ -7,6 +7,7 @@ import type {AuditEntry} from '../api/types';
 import {formatTime} from '../format';
 import {useWords} from '../i18n';
 import {Code, Failure} from '../parts/parts';
+import {useMay} from '../rights';
 
 function Replay({entry}: {entry: AuditEntry}) {
   const {t} = useWords();
@@ -34,6 +35,7 @@ function Replay({entry}: {entry: AuditEntry}) {
 // A modal <dialog>: the browser keeps the focus inside, closes on Escape and gives the focus back.
 export function AuditDrawer({entry, onClose}: {entry: AuditEntry; onClose: () => void}) {
   const {t, lang} = useWords();
+  const may = useMay();
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   const facts: [string, string][] = [
@@ -55,7 +57,8 @@ export function AuditDrawer({entry, onClose}: {entry: AuditEntry; onClose: () =>
           {facts.map(([name, value]) =>
             <div key={name}><dt>{name}</dt><dd><Code>{value || '–'}</Code></dd></div>)}
         </dl>
-        {entry.action.startsWith('loop.') && <Replay entry={entry} />}
+        {entry.action.startsWith('loop.') && may('audit.verify', entry.project) &&
+          <Replay entry={entry} />}
         <h3>{t.audit.evidence}</h3>
         <pre dir="ltr" tabIndex={0}>{JSON.stringify(entry.detail, null, 2)}</pre>
       </div>

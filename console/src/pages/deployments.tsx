@@ -10,6 +10,7 @@ import type {KeyField} from '../key_fields';
 import {latencySeries} from '../latency_series';
 import {Chart, type MakeOptions} from '../parts/chart';
 import {Chip, Code, Command, DataTable, Figure, useAgo} from '../parts/parts';
+import {useMay} from '../rights';
 import {TryIt} from './try_it';
 
 const kSpark: MakeOptions = (colours) => ({
@@ -61,7 +62,7 @@ function Latency({points, command}: {points: LatencyPoint[]; command: string}) {
           <path d="M0 60H400" />
         </svg>
         <p>{t.models.quiet}</p>
-        <Command>{command}</Command>
+        {command !== '' && <Command>{command}</Command>}
       </div>
     );
   }
@@ -97,6 +98,7 @@ export function DeploymentCard({deployment, points, fields}: {
   deployment: Deployment; points: LatencyPoint[]; fields: KeyField[];
 }) {
   const {t} = useWords();
+  const asks = useMay()('serving.predict', deployment.project);
   const tone = deployment.state === 'ready' ? 'water' :
     deployment.state === 'failed' ? 'clay' : 'sand';
   const figures: [string, string][] = [
@@ -118,15 +120,15 @@ export function DeploymentCard({deployment, points, fields}: {
         </span>
       </header>
       {deployment.error !== '' && <p class="fault" dir="auto">{deployment.error}</p>}
-      <div class="two wide-start">
+      <div class={asks ? 'two wide-start' : ''}>
         <div>
           <dl class="figures">
             {figures.map(([name, value]) =>
               <div key={name}><dt>{name}</dt><dd dir="ltr">{value}</dd></div>)}
           </dl>
-          <Latency points={points} command={askCommand(deployment, fields)} />
+          <Latency points={points} command={asks ? askCommand(deployment, fields) : ''} />
         </div>
-        <TryIt deployment={deployment} fields={fields} />
+        {asks && <TryIt deployment={deployment} fields={fields} />}
       </div>
     </article>
   );

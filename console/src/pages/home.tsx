@@ -1,14 +1,17 @@
 // The front door: the walk, what is under way, and what just happened.
 
 import type {ComponentChildren} from 'preact';
+import {useState} from 'preact/hooks';
 
 import {api} from '../api/client';
-import type {AuditEntry, Overview, PolicySnapshot, PolicyStatus} from '../api/types';
+import type {AuditEntry, Emergency, Head, Overview, PolicySnapshot, PolicyStatus}
+  from '../api/types';
 import {formatCount, formatFixed, formatPercent, shortHash, shortenNumbers} from '../format';
 import {useWords} from '../i18n';
 import {Ago, Chip, Code, Command, DataTable, Empty, Failure, Hash, Loading, Progress}
   from '../parts/parts';
 import {useResource} from '../resource';
+import {useMay} from '../rights';
 import {hrefOf} from '../router';
 import {headlineOf} from '../walk/headline';
 import {Walk} from '../walk/walk';
@@ -133,11 +136,13 @@ function UnderWay({overview, project, revision}: {
   overview: Overview; project: string; revision: number;
 }) {
   const {t} = useWords();
+  const may = useMay();
   const jobs = useResource(`jobs ${project}`, revision,
     (signal) => api.objects(project, 'TrainJob', signal)).data;
   if (overview.running.length === 0) {
     const job = jobs?.[0]?.metadata.name;
     if (job === undefined) return <p class="calm">{t.home.idleWithoutJob}</p>;
+    if (!may('training.run', project)) return <p class="calm">{t.home.idleNotYours}</p>;
     return <div class="calm"><p>{t.home.idle}</p>
       <Command>{`falaj train ${job} -p ${project}`}</Command></div>;
   }
@@ -248,16 +253,63 @@ function Dry() {
   );
 }
 
-function Ledger({overview, project}: {overview: Overview; project: string}) {
+function Ledger({head, project}: {head: Head; project: string}) {
   const {t} = useWords();
   return (
     <p class="ledger">
       <a href={hrefOf({page: 'audit', project})}>
-        {t.home.ledger(overview.counts.audit_entries,
-          formatCount(overview.counts.audit_entries))}{' '}
-        <Code title={overview.head.hash}>{shortHash(overview.head.hash) || '–'}</Code>
+        {t.home.ledger(head.sequence, formatCount(head.sequence))}{' '}
+        <Code title={head.hash}>{shortHash(head.hash) || '–'}</Code>
       </a>
     </p>
+  );
+}
+
+// Until somebody else has seen to it.
+function Emergencies({project, revision}: {project: string; revision: number}) {
+  const {t} = useWords();
+  const may = useMay();
+  const [closed, setClosed] = useState<number[]>([]);
+  const [error, setError] = useState<Error>();
+  const open = (useResource(`emergencies ${project}`, revision,
+    (signal) => api.alarms(project, signal)).data ?? [])
+    .filter((alarm): alarm is Emergency => alarm.kind === 'break-glass' && alarm.open)
+    .filter((alarm) => !closed.includes(alarm.id));
+  if (open.length === 0) return null;
+  const close = (id: number) => {
+    api.closeEmergency(id).then(() => setClosed((old) => [...old, id]), setError);
+  };
+  return (
+    <Panel title={t.home.emergencies}>
+      <ul class="plain emergencies" data-testid="emergencies">
+        {open.map((alarm) => (
+          <li key={alarm.id}>
+            <Chip tone="clay">{t.home.uses(alarm.uses)}</Chip>{' '}
+            <Code>{alarm.principal}</Code> <Code>{alarm.action}</Code>{' '}
+            <span class="when"><Ago at={alarm.at} /></span>{' '}
+            {may('access.write', alarm.project === '' ? undefined : alarm.project) &&
+              <button type="button" onClick={() => close(alarm.id)}>
+                {t.home.emergencyClose}</button>}
+          </li>
+        ))}
+      </ul>
+      {error && <Failure error={error} />}
+    </Panel>
+  );
+}
+
+function RecentActivity({project, revision}: {project: string; revision: number}) {
+  const {t} = useWords();
+  const may = useMay();
+  const everything = may('audit.read');
+  const activity = useResource(`activity ${everything ? '' : project}`, revision, (signal) =>
+    api.audit({limit: 11, ...(everything ? {} : {project})}, signal));
+  return (
+    <Panel title={t.home.activity}
+      aside={<a class="quiet" href={hrefOf({page: 'audit', project})}>{t.home.allActivity}</a>}>
+      {activity.error ? <Failure error={activity.error} /> :
+        <Activity entries={activity.data?.entries ?? []} />}
+    </Panel>
   );
 }
 
@@ -265,7 +317,7 @@ export function Home({project, show, overview, revision}: PageProps) {
   const {t} = useWords();
   const policies = useResource(`policies ${project}`, revision,
     (signal) => api.policies(project, signal)).data ?? [];
-  const activity = useResource('activity', revision, (signal) => api.audit({limit: 11}, signal));
+  const may = useMay();
   const monitors = useResource(`monitors ${project}`, revision,
     (signal) => api.monitors(project, signal)).data ?? [];
   if (!overview) return <main id="content" tabIndex={-1} class="page"><Loading /></main>;
@@ -288,10 +340,12 @@ export function Home({project, show, overview, revision}: PageProps) {
         loopNote={busy ? t.home.loopPhase[busy.phase] ?? busy.phase : t.home.loop}
         loopFlows={looped || busy !== undefined} />
       <div class="page">
-        {headline.tone === 'dry' && overview.counts.sources === 0 && <Dry />}
+        {headline.tone === 'dry' && overview.counts.sources === 0 &&
+          may('objects.write', project) && <Dry />}
         <StationContents project={project} show={show} revision={revision} />
-        <Ledger overview={overview} project={project} />
-        <div class="two">
+        <Emergencies project={project} revision={revision} />
+        {overview.head && <Ledger head={overview.head} project={project} />}
+        <div class={may('audit.read', project) ? 'two' : ''}>
           <div>
             {running && underWay}
             <Panel title={t.home.loopTitle}
@@ -299,12 +353,7 @@ export function Home({project, show, overview, revision}: PageProps) {
               <Loop policies={policies} /></Panel>
             {!running && underWay}
           </div>
-          <Panel title={t.home.activity}
-            aside={<a class="quiet" href={hrefOf({page: 'audit', project})}>
-              {t.home.allActivity}</a>}>
-            {activity.error ? <Failure error={activity.error} /> :
-              <Activity entries={activity.data?.entries ?? []} />}
-          </Panel>
+          {may('audit.read', project) && <RecentActivity project={project} revision={revision} />}
         </div>
       </div>
     </main>

@@ -7,6 +7,7 @@ import {useWords} from '../i18n';
 import {keyFields} from '../key_fields';
 import {Ago, Chip, Code, Empty, Failure, Loading} from '../parts/parts';
 import {useResource} from '../resource';
+import {useMay} from '../rights';
 import {DeploymentCard} from './deployments';
 import type {PageProps} from './home';
 
@@ -93,11 +94,11 @@ function sayingOf(entry: AuditEntry): string {
     .map(([name, value]) => `${name} ${formatFixed(value, 4)}`).join(', ');
 }
 
-function History({revision}: {revision: number}) {
+function History({project, revision}: {project: string; revision: number}) {
   const {t} = useWords();
-  const {data} = useResource('history', revision, async (signal) => {
+  const {data} = useResource(`history ${project}`, revision, async (signal) => {
     const pages = await Promise.all(
-      ['loop.', 'model.'].map((action) => api.audit({action, limit: 12}, signal)));
+      ['loop.', 'model.'].map((action) => api.audit({action, limit: 12, project}, signal)));
     return pages.flatMap((page) => page.entries).sort((a, b) => b.sequence - a.sequence);
   });
   if (!data || data.length === 0) return null;
@@ -131,6 +132,7 @@ function useDeclarations(project: string, revision: number) {
 
 export function Models({project, overview, revision}: PageProps) {
   const {t} = useWords();
+  const may = useMay();
   const models = useResource(`models ${project}`, revision,
     (signal) => api.models(project, signal));
   const declared = useDeclarations(project, revision);
@@ -158,7 +160,7 @@ export function Models({project, overview, revision}: PageProps) {
       {models.error ? <Failure error={models.error} /> : !models.data ? <Loading /> :
         models.data.length === 0 ? <Empty text={t.empty.models} command="falaj demo" /> :
           models.data.map((m) => <ModelCard key={m.name} model={m} />)}
-      <History revision={revision} />
+      {may('audit.read', project) && <History project={project} revision={revision} />}
     </main>
   );
 }

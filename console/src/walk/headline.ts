@@ -31,6 +31,9 @@ export function headlineOf(
   const running = overview.running[0];
   const failed = overview.deployments.find((d) => d.state === 'failed');
   const serving = overview.deployments.find((d) => d.version > 0);
+  if (counts.emergencies_open > 0) {
+    return {text: t.home.emergency(counts.emergencies_open), reason: '', tone: 'clay'};
+  }
   if (running) {
     const share = formatPercent(running.progress);
     return {text: t.home.training(running.experiment, share), reason, tone: 'busy'};

@@ -141,6 +141,10 @@ Result<Value> denial(Services& services, const net::Request& request) {
     return reply;
   }
   if (found->principal.empty() || found->principal != principal_of(request).id) return unknown;
+  if (found->because == access::Because::kNotTheirs) {
+    reply["reason"] = found->sentence;  // The very words of the refusal.
+    return reply;
+  }
   const access::AccessRequest again = asking(request, found->action, object);
   const access::Decision now = policies_of(request).decide(again);
   reply["reason"] = now.allowed ? "it would be allowed now"

@@ -66,7 +66,8 @@ Result<Value> make_token(Identity& identity, const Clock& clock, const net::Requ
   wanted.scopes = FALAJ_TRY(scopes_of(fields));
   if (zone == TokenZone::kDeclared) wanted.zone = Zone(FALAJ_TRY(fields.text("zone")));
   FALAJ_TRY(fields.finish());
-  FALAJ_TRY(check_maker(principal_of(request), wanted, clock.now()));
+  FALAJ_TRY(note_denied(request, "account.manage", {},
+                        check_maker(principal_of(request), wanted, clock.now())));
   const security::NewToken made = FALAJ_TRY(identity.add_token(context_for(request), wanted));
   Value reply = to_value(made.info);
   reply["token"] = made.text;

@@ -40,16 +40,32 @@ Result<Value> counts_of(Services& services, const ProjectName& project) {
   }
   counts["models"] = models.size();
   counts["model_versions"] = versions;
+  std::vector<security::access::Emergency> emergencies;
+  if (services.emergencies != nullptr) {
+    emergencies = FALAJ_TRY(services.emergencies->list(project.str()));
+  }
+  const auto broken = std::count_if(emergencies.begin(), emergencies.end(),
+                                    [](const auto& emergency) { return emergency.open(); });
   const auto alarms = FALAJ_TRY(services.monitors.alarms(project));
-  counts["alarms"] = alarms.size();
-  counts["alarms_open"] =
+  const auto drifted =
       std::count_if(alarms.begin(), alarms.end(), [](const auto& alarm) { return alarm.open; });
+  counts["alarms"] = alarms.size() + emergencies.size();
+  counts["alarms_open"] = drifted + broken;
+  counts["emergencies_open"] = broken;
   return counts;
 }
 
 }  // namespace
 
-Result<Value> LiveFeed::overview(const ProjectName& project) const {
+LiveFeed::Log LiveFeed::log_for(const net::Request& request) {
+  return may(request, "audit.read", {}) ? Log::kShown : Log::kHidden;
+}
+
+Result<Value> LiveFeed::overview(const net::Request& request) const {
+  return overview_of(project_of(request), log_for(request));
+}
+
+Result<Value> LiveFeed::overview_of(const ProjectName& project, Log log) const {
   Value value;
   Value counts = FALAJ_TRY(counts_of(services_, project));
   const auto runs = FALAJ_TRY(services_.runs.list(project, 1000));
@@ -63,10 +79,12 @@ Result<Value> LiveFeed::overview(const ProjectName& project) const {
     row["progress"] = run.progress;
     value["running"].push(std::move(row));
   }
-  const security::AuditHead head = FALAJ_TRY(services_.audit.head());
-  counts["audit_entries"] = head.sequence;
-  value["head"]["sequence"] = head.sequence;
-  value["head"]["hash"] = head.hash;
+  if (log == Log::kShown) {
+    const security::AuditHead head = FALAJ_TRY(services_.audit.head());
+    counts["audit_entries"] = head.sequence;
+    value["head"]["sequence"] = head.sequence;
+    value["head"]["hash"] = head.hash;
+  }
   value["counts"] = std::move(counts);
   value["deployments"] = Value::array();
   for (const auto& status : services_.deployments.status()) {
@@ -98,7 +116,7 @@ Value LiveFeed::latency_of(const std::string& project) const {
 }
 
 void LiveFeed::subscribe(const net::Request& request, std::shared_ptr<net::Stream> stream) {
-  const Result<Value> now = overview(project_of(request));
+  const Result<Value> now = overview(request);
   std::string text = now.ok() ? to_json(now.value()) : "{}";
   if (!stream->send("retry: 2000\ndata: " + text + "\n\n")) return;
   MutexLock lock(mutex_);
@@ -134,16 +152,17 @@ void LiveFeed::tick() {
     MutexLock lock(mutex_);
     subscribers.swap(subscribers_);
   }
-  std::map<std::string, std::string> rendered;  // One overview per project, however many listen.
+  // One overview per project and right, however many listen.
+  std::map<std::pair<std::string, Log>, std::string> rendered;
   for (Subscriber& subscriber : subscribers) {
     if (!ask_again(subscriber.request).ok()) {
       subscriber.stream->close();
       continue;
     }
-    const ProjectName project = project_of(subscriber.request);
-    std::string& text = rendered[project.str()];
+    const net::Request& request = subscriber.request;
+    std::string& text = rendered[{project_of(request).str(), log_for(request)}];
     if (text.empty()) {
-      const Result<Value> now = overview(project);
+      const Result<Value> now = overview(request);
       text = now.ok() ? to_json(now.value()) : subscriber.last;
     }
     if (text == subscriber.last) continue;

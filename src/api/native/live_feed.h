@@ -18,8 +18,9 @@ class LiveFeed {
  public:
   explicit LiveFeed(Services& services) : services_(services) {}
 
-  // Counts, running work, deployments and their recent latency.
-  Result<Value> overview(const ProjectName& project) const;
+  // Of the request's project: counts, running work, deployments and their recent latency; and the
+  // log's head for who may read all of it, since its length tells of every project.
+  Result<Value> overview(const net::Request& request) const;
   // `request` is what the stream answers, as the gate let it through.
   void subscribe(const net::Request& request, std::shared_ptr<net::Stream> stream);
   // Samples latencies, then sends what changed to who listens; forgets closed streams. Who would
@@ -38,6 +39,9 @@ class LiveFeed {
     std::shared_ptr<net::Stream> stream;
     std::string last;  // What was sent last; the same is not sent again.
   };
+  enum class Log : std::uint8_t { kHidden, kShown };
+  static Log log_for(const net::Request& request);
+  Result<Value> overview_of(const ProjectName& project, Log log) const;
   void sample_latencies();
   Value latency_of(const std::string& project) const;
 

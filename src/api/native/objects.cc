@@ -30,6 +30,14 @@ std::string project_for(const Services& services, const net::Request& request,
   return project_of(request).str();
 }
 
+// Who may change a grant or a group is decided by what it covers; the others by where they are.
+Status note_change_denied(const net::Request& request, const catalog::Object& object,
+                          Status outcome) {
+  const bool governs = object.kind == "Grant" || object.kind == "Group";
+  return note_denied(request, governs ? "access.write" : "objects.write",
+                     {object.project, object.kind, object.name, nullptr}, std::move(outcome));
+}
+
 // Each object is decided by itself, as it is and as it shall be: one that may not be changed stops
 // the whole call before anything is written.
 Status check_objects(Services& services, const net::Request& request,
@@ -42,8 +50,9 @@ Status check_objects(Services& services, const net::Request& request,
     } else if (stored.error().code != Code::kNotFound) {
       return stored.error();
     }
-    FALAJ_TRY(
-        security::access::check_apply(policies_of(request), asking(request, ""), object, before));
+    Status may_apply =
+        security::access::check_apply(policies_of(request), asking(request, ""), object, before);
+    FALAJ_TRY(note_change_denied(request, object, std::move(may_apply)));
   }
   return {};
 }
@@ -92,7 +101,10 @@ Result<catalog::Object> visible_object(Services& services, const net::Request& r
     return object;
   }
   if (!object.ok() && object.error().code != Code::kNotFound) return object;
-  return Error{Code::kNotFound, kind + " '" + name + "' was not found"};
+  const Error hidden{Code::kNotFound, kind + " '" + name + "' was not found"};
+  // Whether it is there or not, to who cannot see all of them it is one and the same denial.
+  if (may(request, "access.read", {})) return hidden;
+  return note_denied(request, "access.read", {"", kind, name, nullptr}, hidden).error();
 }
 
 Value kinds_value(const Services& services) {
@@ -125,9 +137,41 @@ Result<Value> projects_value(const Services& services, const net::Request& reque
   return reply;
 }
 
+Value limit_value(const std::optional<std::int64_t>& limit) {
+  return limit ? Value(*limit) : Value();
+}
+
+// What a project holds beside what it may hold.
+Result<Value> usage(Services& services, const net::Request& request) {
+  const ProjectName project = project_of(request);
+  FALAJ_TRY(services.catalog.zone_of(project.str()));  // It is there.
+  const security::Quota quota =
+      services.quotas == nullptr ? security::Quota{} : services.quotas->of(project.str());
+  Value reply;
+  reply["project"] = project.str();
+  reply["usage"] = Value::array();
+  const auto add = [&](std::string_view resource, Value used,
+                       const std::optional<std::int64_t>& limit) {
+    Value row;
+    row["resource"] = resource;
+    row["used"] = std::move(used);
+    row["quota"] = limit_value(limit);
+    reply["usage"].push(std::move(row));
+  };
+  add("objects", Value(FALAJ_TRY(services.catalog.list("", project.str())).size()), quota.objects);
+  const bool counted = services.quotas != nullptr;
+  add("storage", counted ? Value(services.quotas->stored_bytes(project.str())) : Value(),
+      quota.storage_bytes);
+  add("jobs", Value(FALAJ_TRY(services.jobs.in_flight(project))), quota.jobs);
+  add("predictions_per_second", Value(), quota.predictions_per_second);
+  return reply;
+}
+
 Result<Value> remove(Services& services, const net::Request& request) {
   const catalog::Object object = FALAJ_TRY(visible_object(services, request));
-  FALAJ_TRY(security::access::check_remove(policies_of(request), asking(request, ""), object));
+  Status may_remove =
+      security::access::check_remove(policies_of(request), asking(request, ""), object);
+  FALAJ_TRY(note_change_denied(request, object, std::move(may_remove)));
   security::RequestContext context = caller_context(request);
   context.project = ProjectName(object.project);
   FALAJ_TRY(services.catalog.remove(context, object.kind, object.project, object.name));
@@ -160,6 +204,10 @@ std::vector<net::Route> object_routes(Services& services) {
       Method::kGet, "/api/v1/projects", {"objects.read", net::Target::across_projects("Project")},
       "The declared projects and their zones.",
       [&](const net::Request& request) { return projects_value(services, request); }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/usage", {"objects.read", net::Target::in_project("Project")},
+      "What a project uses of its quota: objects, storage (bytes), jobs; a rate has no sum.",
+      [&](const net::Request& request) { return usage(services, request); }));
   routes.push_back(value_route(
       Method::kPut, "/api/v1/objects", {"objects.write", net::Target::body()},
       "Applies one object or {\"objects\": […]}, all or nothing; ?dry_run=true only checks. "

@@ -11,7 +11,7 @@ std::vector<net::Route> overview_routes(LiveFeed& feed) {
       value_route(net::Method::kGet, "/api/v1/overview",
                   {"monitoring.read", net::Target::in_project("Project")},
                   "The walk in numbers: counts, running work, deployments, latency.",
-                  [&](const net::Request& request) { return feed.overview(project_of(request)); }));
+                  [&](const net::Request& request) { return feed.overview(request); }));
   routes.emplace_back(
       net::Method::kGet, "/api/v1/events", net::Permission("monitoring.read"),
       net::Target::in_project("Project"),

@@ -17,8 +17,10 @@
 #include "registry/models.h"
 #include "registry/retrain_due.h"
 #include "security/access/denials.h"
+#include "security/access/emergencies.h"
 #include "security/audit.h"
 #include "security/keys/key_admin.h"
+#include "security/quota/quotas.h"
 #include "security/residency/exits.h"
 #include "serving/deployments.h"
 #include "serving/model_import.h"
@@ -59,6 +61,8 @@ struct Services {
   security::keys::KeyAdmin* keys = nullptr;
   registry::RetrainDue* retrain_due = nullptr;
   EraseSubject erase{};
+  const security::Quotas* quotas = nullptr;
+  security::access::Emergencies* emergencies = nullptr;
   // What leaves the server as a file.
   std::function<Result<features::ExportedSet>(const security::RequestContext&,
                                               const features::ExportRequest&)>

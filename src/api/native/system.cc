@@ -30,6 +30,21 @@ net::Response readiness(const serving::Deployments& deployments) {
   return response;
 }
 
+// A scraper has the series of the projects that it may watch and that may go where it is. What
+// counts for all tenants together it has with the right on the platform alone: a sum tells of each.
+net::Response scrape(Services& services, const net::Request& request) {
+  const auto may_leave = security::residency::scrape_filter(
+      services.exits, principal_of(request),
+      net::is_loopback_address(request.peer) ? security::residency::Caller::kOnThisMachine
+                                             : security::residency::Caller::kElsewhere);
+  const auto keep = [&](const std::string& project) {
+    return may(request, "system.read", {project, "Metric", "", nullptr}) && may_leave(project);
+  };
+  net::Response response = net::Response::text(services.metrics.exposition(keep));
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  return response;
+}
+
 }  // namespace
 
 std::vector<net::Route> system_routes(Services& services) {
@@ -55,16 +70,10 @@ std::vector<net::Route> system_routes(Services& services) {
   routes.back().dialect = "operations";
   routes.emplace_back(
       net::Method::kGet, "/metrics", net::Permission("system.read"),
-      net::Target::across_projects("Metric"), "Prometheus text format.",
-      [&](const net::Request& request) {
-        const auto keep = security::residency::scrape_filter(
-            services.exits, principal_of(request),
-            net::is_loopback_address(request.peer) ? security::residency::Caller::kOnThisMachine
-                                                   : security::residency::Caller::kElsewhere);
-        net::Response response = net::Response::text(services.metrics.exposition(keep));
-        response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-        return response;
-      });
+      net::Target::across_projects("Metric"),
+      "Prometheus text format: the series of the projects in which the caller has system.read, and "
+      "those of the whole server with system.read on the platform.",
+      [&](const net::Request& request) { return scrape(services, request); });
   routes.back().dialect = "operations";
   return routes;
 }

@@ -15,7 +15,10 @@ class JobStore {
   JobStore(storage::SqlStore& sql, security::Audit& audit, const Clock& clock)
       : sql_(sql), audit_(audit), clock_(clock) {}
 
+  // FJ-7017 as room(), within the same transaction.
   Result<Job> insert(const security::RequestContext& context, JobSpec spec);
+  Status room(const ProjectName& project) const;
+  Result<std::int64_t> in_flight(const ProjectName& project) const;
   Result<Job> get(const JobId& id) const;
   Result<std::vector<Job>> list(const ProjectName& project) const;
   // Oldest first. What was running when the server died is queued again by this call.

@@ -4,13 +4,25 @@
 
 namespace falaj::security::access {
 
+Denial denial_of(const AccessRequest& request, const Decision& decision, std::string request_id,
+                 std::string sentence) {
+  Denial denial;
+  denial.at = request.now;
+  denial.request_id = std::move(request_id);
+  denial.principal = request.principal.id;
+  denial.action = request.action;
+  denial.project = request.object.project;
+  denial.kind = request.object.kind;
+  denial.name = request.object.name;
+  denial.because = decision.because;
+  denial.rule = decision.rule == nullptr ? "" : decision.rule->name;
+  denial.sentence = sentence.empty() ? explain(request, decision) : std::move(sentence);
+  return denial;
+}
+
 void Denials::add(Denial denial) {
   MutexLock lock(mutex_);
-  Kind kind{denial.principal, denial.action, denial.because};
-  // Past the limit of kinds, all others are one: counted, not named.
-  if (kinds_.size() >= kKindsMax && !kinds_.contains(kind)) kind = {"", "", Because::kNoPermit};
-  Count& count = kinds_[kind];
-  if (count.summary.count++ == 0) count.summary.first = denial;
+  tally_.add({denial.principal, denial.action, denial.because}, denial);
   recent_.push_back(std::move(denial));
   if (recent_.size() > kKept) recent_.pop_front();
 }
@@ -25,22 +37,8 @@ std::optional<Denial> Denials::find(std::string_view request_id) const {
 }
 
 std::vector<DenialSummary> Denials::due(Timestamp now) {
-  std::vector<DenialSummary> list;
   MutexLock lock(mutex_);
-  for (auto it = kinds_.begin(); it != kinds_.end();) {
-    Count& count = it->second;
-    const bool waited = count.told_at == Timestamp::min() || now - count.told_at >= kEvery;
-    if (waited && count.summary.count == 0) {
-      it = kinds_.erase(it);  // Quiet for a minute: its next one is a first again.
-      continue;
-    }
-    if (waited && list.size() < kDueMax) {
-      list.push_back(std::exchange(count.summary, {}));
-      count.told_at = now;
-    }
-    ++it;
-  }
-  return list;
+  return tally_.due(now);
 }
 
 }  // namespace falaj::security::access

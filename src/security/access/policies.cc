@@ -420,6 +420,8 @@ std::string_view because_name(Because because) {
       return "reason_missing";
     case Because::kNoPermit:
       return "no_permit";
+    case Because::kNotTheirs:
+      return "not_theirs";
   }
   return "no_permit";
 }
@@ -453,6 +455,8 @@ std::string explain(const AccessRequest& request, const Decision& decision) {
       return rule + " permits " + what + " only with a stated reason";
     case Because::kNoPermit:
       return "no grant permits " + what;
+    case Because::kNotTheirs:
+      return what + " would give, or take back, more than the caller holds";
   }
   return what;
 }

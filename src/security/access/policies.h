@@ -54,6 +54,9 @@ enum class Because : std::uint8_t {
   kOutOfScope,     // The credential is limited to other things.
   kReasonMissing,  // `rule` would permit it with a reason.
   kNoPermit,       // Nothing permits it.
+  // Never of decide(): the action is allowed, but not to this end (may_change, may_regroup, what a
+  // limited credential may make).
+  kNotTheirs,
 };
 std::string_view because_name(Because because);  // "no_permit"
 

@@ -37,6 +37,21 @@ Principal principal_of(const User& user) {
   return principal;
 }
 
+std::string_view how_shown(const Authorization& shown) {
+  switch (shown.scheme) {
+    case Scheme::kToken:
+    case Scheme::kBasicToken:
+      return "token";
+    case Scheme::kJwt:
+      return "jwt";
+    case Scheme::kPassword:
+      return "password";
+    case Scheme::kNone:
+      break;
+  }
+  return "session";
+}
+
 // A process of this deployment, by its verified client certificate.
 PrincipalPtr process(std::string_view spiffe_id) {
   Principal principal{PrincipalKind::kService, "service:" + std::string(spiffe_id)};
@@ -58,6 +73,7 @@ Identity::Identity(IdentityOptions options, IdentityPorts ports, crypto::SecretB
                 }),
       jobs_(ports_.random),
       throttle_(options_.throttle),
+      failed_(ports_.audit, ports_.metrics),
       recent_(ports_.random),
       nobody_(std::make_shared<const Principal>()),
       developer_(developer()) {}
@@ -97,7 +113,19 @@ Identity::Cost Identity::cost(const Credentials& credentials) const {
 }
 
 Result<PrincipalPtr> Identity::authenticate(const Credentials& credentials) {
-  const Authorization shown = FALAJ_TRY(parse_authorization(credentials.authorization));
+  const Result<Authorization> shown = parse_authorization(credentials.authorization);
+  if (!shown.ok()) {
+    failed_.note("authorization", shown.error(), "", credentials.address);
+    return shown.error();
+  }
+  Result<PrincipalPtr> principal = known(*shown, credentials);
+  if (!principal.ok() && credentials.asking == Asking::kRequest) {
+    failed_.note(how_shown(*shown), principal.error(), shown->name, credentials.address);
+  }
+  return principal;
+}
+
+Result<PrincipalPtr> Identity::known(const Authorization& shown, const Credentials& credentials) {
   if (shown.scheme != Scheme::kNone) return by_authorization(shown, credentials.address);
   const std::string_view cookie = find_cookie(credentials.cookie, kSessionCookie);
   if (!cookie.empty()) {
@@ -244,7 +272,12 @@ Result<Identity::Proven> Identity::prove_password(const std::string& name,
 
 Result<SignedIn> Identity::sign_in(const std::string& name, const std::string& password,
                                    std::string_view address) {
-  const Proven proven = FALAJ_TRY(prove_password(name, password, address));
+  const Result<Proven> shown = prove_password(name, password, address);
+  if (!shown.ok()) {
+    failed_.note("password", shown.error(), name, address);
+    return shown.error();
+  }
+  const Proven& proven = *shown;
   const PrincipalPtr& principal = proven.principal;
   SignedIn done;
   done.session = FALAJ_TRY(sessions_.start(*principal, ports_.clock.now(), proven.by));
@@ -268,7 +301,12 @@ Result<SignedIn> Identity::finish_provider_login(const LoginAnswer& answer) {
   if (provider_ == nullptr) {
     return Error{Code::kNotFound, "no identity provider is set up (security.oidc_issuer)"};
   }
-  const LoginDone login = FALAJ_TRY(provider_->finish_login(answer));
+  const Result<LoginDone> finished = provider_->finish_login(answer);
+  if (!finished.ok()) {
+    failed_.note("provider", finished.error(), "", "");
+    return finished.error();
+  }
+  const LoginDone& login = *finished;
   const Principal principal = FALAJ_TRY(provider_principal(login.caller));
   FALAJ_TRY(keep_provider_user(principal));
   SignedIn done;
@@ -323,8 +361,10 @@ Result<User> Identity::set_up(const std::string& secret, const std::string& name
   MutexLock lock(setup_);
   if (setup_secret_.empty() || !crypto::constant_time_equal(secret, setup_secret_.view())) {
     throttle_.failed(kNobodysName, address, now);
-    return Error{ErrorId::kCredentialRefused,
-                 "the setup link is wrong, was used, or belongs to an earlier start"};
+    const Error refused{ErrorId::kCredentialRefused,
+                        "the setup link is wrong, was used, or belongs to an earlier start"};
+    failed_.note("setup", refused, "", address);
+    return refused;
   }
   Directory::NewUser user;
   user.name = name;
@@ -462,6 +502,8 @@ void Identity::tick() {
   const Timestamp now = ports_.clock.now();
   sessions_.sweep(now);
   jobs_.sweep(now);
+  const Status written = failed_.tick(now);
+  if (!written.ok()) log::warn("refusals not written", {{"why", written.error().message}});
   const Status flushed = directory_.flush_last_used();
   if (!flushed.ok()) log::warn("token use not kept", {{"why", flushed.error().message}});
   if (provider_ != nullptr) provider_->tick();

@@ -17,6 +17,7 @@
 #include "crypto/password.h"
 #include "security/identity/credentials.h"
 #include "security/identity/directory.h"
+#include "security/identity/failed_sign_ins.h"
 #include "security/identity/job_identities.h"
 #include "security/identity/oidc.h"
 #include "security/identity/recent.h"
@@ -52,6 +53,7 @@ struct IdentityPorts {
   std::function<void()> users_changed;
   // Whether a zone is declared: FJ-2003 when it is not. Empty: every name is taken.
   std::function<Status(const Zone&)> check_zone{};
+  telemetry::Metrics* metrics = nullptr;  // Null: refusals are not counted there.
 };
 
 struct SignedIn {
@@ -121,11 +123,12 @@ class Identity {
   Directory& directory() { return directory_; }
   Sessions& sessions() { return sessions_; }
   JobIdentities& jobs() { return jobs_; }
-  // Ended sessions, times of last use, the provider's keys. Blocks.
+  // Ended sessions, times of last use, refused credentials, the provider's keys. Blocks.
   void tick();
 
  private:
   Identity(IdentityOptions options, IdentityPorts ports, crypto::SecretBytes key);
+  Result<PrincipalPtr> known(const Authorization& shown, const Credentials& credentials);
   Result<PrincipalPtr> by_authorization(const Authorization& shown, std::string_view address);
   Result<PrincipalPtr> by_token(std::string_view text, std::string_view name) const;
   Result<PrincipalPtr> by_jwt(const std::string& token);
@@ -152,6 +155,7 @@ class Identity {
   Sessions sessions_;
   JobIdentities jobs_;
   LoginThrottle throttle_;
+  FailedSignIns failed_;
   RecentlyProven recent_;
   std::unique_ptr<OidcProvider> provider_;
   PrincipalPtr nobody_;

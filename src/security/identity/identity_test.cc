@@ -29,12 +29,18 @@ class IdentityTest : public ::testing::Test {
     options.passwords = {.passes = 1, .memory = 8192};
     identity_ =
         Identity::open(options,
-                       {*sql_, audit_, clock_, random_, nullptr,
+                       {*sql_,
+                        audit_,
+                        clock_,
+                        random_,
+                        nullptr,
                         [this](const std::string& id) -> Status {
                           administrators_.push_back(id);
                           return {};
                         },
-                        [this] { ++changes_; }},
+                        [this] { ++changes_; },
+                        {},
+                        &metrics_},
                        crypto::SecretBytes(std::string_view("0123456789abcdef0123456789abcdef")))
             .value();
   }
@@ -66,6 +72,7 @@ class IdentityTest : public ::testing::Test {
   crypto::testing::FakeRandom random_{11};
   std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
   Audit audit_{*sql_, clock_};
+  telemetry::Metrics metrics_;
   std::vector<std::string> administrators_;
   int changes_ = 0;
   std::unique_ptr<Identity> identity_;
@@ -453,6 +460,59 @@ TEST_F(IdentityTest, what_was_given_to_somebody_who_is_gone_does_not_pass_to_a_n
   EXPECT_TRUE(identity_->add_user(as_root(), "alice", kPassword).ok()) << "nothing names it now";
   ASSERT_TRUE(identity_->directory().rename(as_root(), bob.id, "robert").ok());
   EXPECT_FALSE(identity_->add_user(as_root(), "bob", kPassword).ok()) << "renamed away";
+}
+
+TEST_F(IdentityTest, what_was_refused_is_counted_and_written_down_without_a_name) {
+  set_up();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_FALSE(identity_->sign_in("amal@example.ae", "wrong wrong wrong", "10.9.8.7").ok());
+  }
+  EXPECT_FALSE(with("Bearer " + make_token_text('t', random_).text).ok());
+  EXPECT_FALSE(with("Bearer nonsense").ok());
+  identity_->tick();
+  AuditQuery query;
+  query.action = "sign_in.refused";
+  const auto told = audit_.list(query).value();
+  std::uint64_t counted = 0;
+  for (const AuditEntry& entry : told) {
+    counted += static_cast<std::uint64_t>(entry.detail.integer("count"));
+    const std::string text = to_json(entry.detail) + entry.object + entry.actor;
+    EXPECT_EQ(text.find("amal"), std::string::npos) << text;
+    EXPECT_EQ(text.find("10.9.8.7"), std::string::npos) << text;
+    EXPECT_EQ(text.find("10.0.0.1"), std::string::npos) << text;
+    EXPECT_FALSE(entry.detail.text("address").empty()) << "a commitment: " << text;
+  }
+  EXPECT_EQ(counted, 6u);
+  EXPECT_LE(told.size(), 3u) << "four equal ones are one entry";
+  const std::string metrics = metrics_.exposition();
+  EXPECT_NE(metrics.find("falaj_identity_refused_total{how=\"password\",outcome=\"refused\"} 4"),
+            std::string::npos)
+      << metrics;
+}
+
+TEST_F(IdentityTest, a_flood_of_refusals_does_not_fill_the_log) {
+  set_up();
+  const std::int64_t before = audit_.head()->sequence;
+  for (int second = 0; second < 60; ++second) {
+    for (int i = 0; i < 200; ++i) {
+      Credentials shown;
+      shown.authorization = "Bearer " + make_token_text('t', random_).text;
+      shown.address = "2001:db8::" + std::to_string(second * 200 + i);
+      EXPECT_FALSE(identity_->authenticate(shown).ok());
+    }
+    identity_->tick();
+    clock_.advance(Duration::milliseconds(999));
+  }
+  EXPECT_LE(audit_.head()->sequence - before, 33);
+  clock_.advance(Duration::minutes(2));
+  identity_->tick();
+  AuditQuery query;
+  query.action = "sign_in.refused";
+  std::int64_t counted = 0;
+  for (const AuditEntry& entry : audit_.list(query).value()) {
+    counted += entry.detail.integer("count");
+  }
+  EXPECT_EQ(counted, 12'000) << "and none is lost";
 }
 
 }  // namespace

@@ -1,15 +1,14 @@
 #include "security/identity/job_identities.h"
 
-#include <algorithm>
-
 #include "base/hash.h"
 
 namespace falaj::security {
 namespace {
 
-constexpr Duration kRenewalGrace = Duration::minutes(1);
+constexpr Duration kRenewWithin = Duration::minutes(10);
+constexpr std::string_view kPrefix = "job:";
 
-std::string principal_id(const JobId& job) { return "job:" + job.str(); }
+std::string principal_id(const JobId& job) { return std::string(kPrefix) + job.str(); }
 
 bool is_narrow(const Scope& scope) {
   return !scope.action.ends_with('*') && !scope.project.empty() && !scope.object.empty();
@@ -42,11 +41,33 @@ Result<std::string> JobIdentities::mint(const JobId& job, std::vector<Scope> sco
   Entry entry{sha256_hex(parts.secret), std::make_shared<const Principal>(principal),
               principal.expires};
   MutexLock lock(mutex_);
-  for (auto& [id, old] : entries_) {
-    if (old.principal->id == principal.id) old.expires = std::min(old.expires, now + kRenewalGrace);
-  }
+  std::erase_if(entries_,
+                [&](const auto& item) { return item.second.principal->id == principal.id; });
   entries_.emplace(made.id, std::move(entry));
   return made.text;
+}
+
+std::vector<JobId> JobIdentities::ending(Timestamp now) const {
+  std::vector<JobId> jobs;
+  MutexLock lock(mutex_);
+  for (const auto& [id, entry] : entries_) {
+    if (entry.expires - now > kRenewWithin) continue;
+    jobs.emplace_back(entry.principal->id.substr(kPrefix.size()));
+  }
+  return jobs;
+}
+
+bool JobIdentities::renew(const JobId& job, Timestamp now) {
+  const std::string id = principal_id(job);
+  MutexLock lock(mutex_);
+  for (auto& [token, entry] : entries_) {
+    if (entry.principal->id != id || now >= entry.expires) continue;
+    Principal longer = *entry.principal;
+    longer.expires = entry.expires = now + kJobIdentityLifetime;
+    entry.principal = std::make_shared<const Principal>(std::move(longer));
+    return true;
+  }
+  return false;
 }
 
 Result<PrincipalPtr> JobIdentities::check(const TokenText& token, Timestamp now) const {

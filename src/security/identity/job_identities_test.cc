@@ -54,15 +54,31 @@ TEST_F(JobIdentitiesTest, lives_fifteen_minutes_and_dies_with_the_job) {
   EXPECT_TRUE(check(other).ok());
 }
 
-TEST_F(JobIdentitiesTest, a_renewal_ends_the_old_token_after_a_minute) {
-  const std::string old = mint("j1");
-  const std::string renewed = mint("j1");
-  EXPECT_TRUE(check(old).ok());
-  clock_.advance(Duration::minutes(1));
-  EXPECT_FALSE(check(old).ok());
-  EXPECT_TRUE(check(renewed).ok());
+TEST_F(JobIdentitiesTest, is_renewed_while_the_job_lives) {
+  const std::string token = mint("j1");
+  EXPECT_TRUE(jobs_.ending(clock_.now()).empty());
+  for (int i = 0; i < 20; ++i) {  // Three hours.
+    clock_.advance(Duration::minutes(9));
+    ASSERT_EQ(jobs_.ending(clock_.now()), std::vector<JobId>{JobId("j1")});
+    EXPECT_TRUE(jobs_.renew(JobId("j1"), clock_.now()));
+    const auto principal = check(token);
+    ASSERT_TRUE(principal.ok());
+    EXPECT_EQ((*principal)->expires, clock_.now() + Duration::minutes(15));
+    EXPECT_EQ((*principal)->scopes, scopes_) << "and never wider";
+  }
+  clock_.advance(Duration::minutes(15));
+  EXPECT_FALSE(check(token).ok());
+  EXPECT_FALSE(jobs_.renew(JobId("j1"), clock_.now())) << "what has ended stays ended";
+  EXPECT_FALSE(jobs_.renew(JobId("j2"), clock_.now()));
   jobs_.sweep(clock_.now());
-  EXPECT_EQ(jobs_.size(), 1u);
+  EXPECT_EQ(jobs_.size(), 0u);
+}
+
+TEST_F(JobIdentitiesTest, the_next_attempt_ends_the_token_before) {
+  const std::string first = mint("j1");
+  const std::string second = mint("j1");
+  EXPECT_EQ(check(first).error().id, ErrorId::kCredentialRefused);
+  EXPECT_TRUE(check(second).ok());
 }
 
 TEST_F(JobIdentitiesTest, a_wrong_secret_is_refused) {

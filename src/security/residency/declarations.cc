@@ -105,6 +105,8 @@ Result<ProjectInfo> decode_project(const Object& object) {
   info.purpose = FALAJ_TRY(fields.text("purpose"));
   info.owners = FALAJ_TRY(fields.texts("owners"));
   info.legal_hold = FALAJ_TRY(fields.text("legal_hold"));
+  const Value quota = FALAJ_TRY(fields.object("quota"));
+  info.quota = FALAJ_TRY(decode_quota(quota, where(object) + " quota"));
   FALAJ_TRY(fields.finish());
   return info;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "security/quota/quota.h"
 #include "security/residency/residency.h"
 #include "storage/objects.h"
 
@@ -13,13 +14,15 @@ namespace falaj::security::residency {
 Result<ZoneInfo> decode_zone(const storage::Object& object);
 
 // kind: Project
-// spec: {zone: ae-fin, purpose: fraud-prevention, owners: [group:risk], legal_hold: "case 17"}
+// spec: {zone: ae-fin, purpose: fraud-prevention, owners: [group:risk], legal_hold: "case 17",
+//        quota: {objects: 200, storage: 10Gi, jobs: 4, predictions_per_second: 500}}
 struct ProjectInfo {
   std::string name;
   Zone zone;
   std::string purpose;  // "": any.
   std::vector<std::string> owners;
   std::string legal_hold;  // Why nothing may be erased; "" when nothing holds it.
+  Quota quota;
 };
 Result<ProjectInfo> decode_project(const storage::Object& object);
 

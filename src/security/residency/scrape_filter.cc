@@ -9,6 +9,7 @@ std::function<bool(const std::string&)> scrape_filter(Exits& exits, const Princi
                                                       Caller caller) {
   auto known = std::make_shared<std::map<std::string, bool>>();
   return [&exits, scraper, caller, known](const std::string& project) {
+    if (project.empty()) return true;  // The whole server's: nobody's data.
     const auto found = known->find(project);
     if (found != known->end()) return found->second;
     Flow flow;

@@ -9,7 +9,8 @@
 namespace falaj::security::residency {
 
 // For telemetry::Metrics::exposition: true of a project whose series may go where the scraper is.
-// Each project is asked about once. Not thread-safe; `exits` outlives it.
+// What is the whole server's ("") always may. Each project is asked about once. Not thread-safe;
+// `exits` outlives it.
 std::function<bool(const std::string& project)> scrape_filter(Exits& exits,
                                                               const Principal& scraper,
                                                               Caller caller);

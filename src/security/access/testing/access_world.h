@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "security/access/access.h"
+#include "security/access/emergencies.h"
 #include "security/audit.h"
 #include "storage/objects.h"
 #include "storage/open.h"
@@ -16,7 +17,10 @@
 namespace falaj::security::access::testing {
 
 struct AccessWorld {
-  AccessWorld() { EXPECT_TRUE(sql->migrate({storage::kObjectsMigration, kAuditMigration}).ok()); }
+  AccessWorld() {
+    EXPECT_TRUE(
+        sql->migrate({storage::kObjectsMigration, kAuditMigration, kEmergenciesMigration}).ok());
+  }
   // Stores the object; refresh() makes it count.
   void declare(const std::string& kind, const std::string& name, const std::string& spec) {
     storage::Object object;
