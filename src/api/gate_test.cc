@@ -342,7 +342,7 @@ TEST_F(GateTest, a_project_has_its_quota_of_predictions) {
   const auto infer =
       route("/m/{model}", "serving.predict", Target::qualified("Deployment", "model"));
   EXPECT_EQ(pass(predict, "ed", "project=pay", {{"name", "fraud"}}), "ok");
-  EXPECT_EQ(pass(infer, "ed", "", {{"model", "fraud"}}), "ok") << "by either dialect";
+  EXPECT_EQ(pass(infer, "ed", "", {{"model", "pay.fraud"}}), "ok") << "by either dialect";
   const std::string over = pass(predict, "root", "project=pay", {{"name", "fraud"}});
   EXPECT_EQ(over,
             "resource_exhausted: project 'pay' asked for more predictions than its quota of 2 a "
