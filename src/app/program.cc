@@ -50,7 +50,7 @@ Status Program::open(const Options& options) {
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
   training_ =
       FALAJ_TRY(wire_training(options, storage_, identity_->jobs(), features_, metrics_, clock_));
-  FALAJ_TRY(wire_shredding(storage_, features_, training_));
+  FALAJ_TRY(wire_shredding(storage_, features_, training_, serving_));
   serving_ = FALAJ_TRY(wire_serving(options, storage_, features_, training_, metrics_, clock_));
   catalog_ = std::make_unique<catalog::Catalog>(
       *storage_.sql, *storage_.audit, clock_, all_kinds(), [this] {

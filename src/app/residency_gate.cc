@@ -42,7 +42,9 @@ std::string remedy(const security::Principal& principal, const Zone& data) {
   if (principal.kind == security::PrincipalKind::kService) who = "service:" + who;
   std::string out =
       several ? "; your groups name several zones" : "; nobody declared where you are";
-  if (principal.credential == "oidc" && !principal.groups.empty()) {
+  const bool of_provider = principal.id.starts_with("user:o_");
+  if (of_provider) who = principal.id;
+  if (of_provider && !several && !principal.groups.empty()) {
     return out + ": an administrator runs 'falaj groups zone " + principal.groups.front() + " " +
            data.name() + "' if that group is there";
   }

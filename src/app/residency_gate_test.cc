@@ -43,7 +43,6 @@ TEST_F(ResidencyGate, a_caller_whose_place_nobody_declared_is_told_how_it_is_dec
   EXPECT_NE(words("p-ae-fin", kElsewhere).find("falaj users zone service:scorer ae-fin"),
             std::string::npos);
   caller_ = {PrincipalKind::kUser, "user:o_1", "bob", {"risk"}};
-  caller_.credential = "oidc";
   EXPECT_NE(words("p-ae-fin", kElsewhere).find("falaj groups zone risk ae-fin"), std::string::npos);
 }
 

@@ -4,6 +4,7 @@
 #include "app/wiring.h"
 #include "base/decode.h"
 #include "security/residency/residency.h"
+#include "security/sealed/kv.h"
 #include "storage/small_file.h"
 
 namespace falaj::app {
@@ -66,6 +67,42 @@ Result<std::vector<std::string>> sets_with(const features::TrainingSets& sets,
   return ids;
 }
 
+// One that was shredded before is done.
+Status shred_into(Storage& storage, const security::RequestContext& context,
+                  const keys::KeyScope& scope, keys::ShredGround ground, Value& receipts) {
+  const Result<keys::ShredOutcome> shredded = storage.key_admin->shred(context, scope, ground);
+  if (shredded.ok()) {
+    receipts.push(to_value(*shredded));
+  } else if (shredded.error().id != ErrorId::kKeyMissing) {
+    return shredded.error();
+  }
+  return {};
+}
+
+// What is in memory, online or in files of what the receipt says: nobody could read it after a
+// restart, so nobody may before.
+Status forget_shredded(const keys::ShredReceipt& receipt, features::Ingest& ingest,
+                       Storage& storage, Serving& serving) {
+  const ProjectName project(receipt.project);
+  std::vector<std::string> views;
+  constexpr std::string_view kView = "FeatureView/";
+  constexpr std::string_view kModel = "Model/";
+  if (receipt.object.starts_with(kView)) views.push_back(receipt.object.substr(kView.size()));
+  if (receipt.object.empty()) {
+    for (const storage::SqlRow& row : FALAJ_TRY(storage::query(
+             *storage.sql, "SELECT DISTINCT view FROM feature_commits WHERE project = ?",
+             {receipt.project}))) {
+      views.push_back(row.text(0));
+    }
+  }
+  for (const std::string& view : views) FALAJ_TRY(ingest.forget(project, view, receipt.zone));
+  const bool model = receipt.object.starts_with(kModel);
+  if (serving.deployments && (model || receipt.object.empty())) {
+    serving.deployments->forget(project, model ? receipt.object.substr(kModel.size()) : "");
+  }
+  return {};
+}
+
 }  // namespace
 
 api::EraseSubject eraser_of(Storage& storage, Features& features) {
@@ -86,24 +123,30 @@ api::EraseSubject eraser_of(Storage& storage, Features& features) {
     FALAJ_TRY(storage::purge_deleted(storage.keys.path));
     Value reply = to_value(report);
     reply["receipts"] = Value::array();
-    for (const std::string& set : report.training_sets) {
-      const Result<keys::ShredOutcome> shredded = storage.key_admin->shred(
-          context, {project, Zone(), "TrainingSet/" + set, "", ""}, ground);
-      if (shredded.ok()) {
-        reply["receipts"].push(to_value(*shredded));
-      } else if (shredded.error().id != ErrorId::kKeyMissing) {  // Shredded before: done.
-        return shredded.error();
+    for (const features::ErasedView& view : report.views) {
+      for (const std::string& row : view.own_keys) {
+        const keys::KeyScope scope =
+            FALAJ_TRY(security::sealed::row_scope(*storage.keys.tree, view.owner, row));
+        FALAJ_TRY(shred_into(storage, context, scope, ground, reply["receipts"]));
       }
+    }
+    for (const std::string& set : report.training_sets) {
+      const keys::KeyScope scope{project, Zone(), "TrainingSet/" + set, "", ""};
+      FALAJ_TRY(shred_into(storage, context, scope, ground, reply["receipts"]));
     }
     return reply;
   };
 }
 
-Status wire_shredding(Storage& storage, Features& features, Training& training) {
+Status wire_shredding(Storage& storage, Features& features, Training& training, Serving& serving) {
   storage.key_admin->set_after_shred(
-      [sets = features.training_sets.get(), due = training.retrain_due.get()](
-          const security::RequestContext& context,
-          const keys::ShredReceipt& receipt) -> Result<Value> {
+      [sets = features.training_sets.get(), due = training.retrain_due.get(),
+       ingest = features.ingest.get(), &storage,
+       &serving](const security::RequestContext& context,
+                 const keys::ShredReceipt& receipt) -> Result<Value> {
+        // One person's online rows; what learned from them is found by the erasure itself.
+        if (receipt.level == "subject") return Value::object();
+        FALAJ_TRY(forget_shredded(receipt, *ingest, storage, serving));
         const std::vector<std::string> ids =
             FALAJ_TRY(sets_with(*sets, receipt.project, receipt.object));
         Value reply;

@@ -7,15 +7,8 @@
 
 namespace falaj::app {
 
-Result<Storage> wire_storage(const Options& options, const Clock& clock) {
-  Storage parts;
-  const std::string& folder = options.data_folder;
-  parts.lock = FALAJ_TRY(storage::FolderLock::acquire(folder));
-  parts.keys = FALAJ_TRY(wire_keys(options, clock));
-  parts.sql = FALAJ_TRY(open_metadata(folder, *parts.keys.tree));
-  parts.kv = FALAJ_TRY(open_online(folder, *parts.keys.tree));
-  parts.blobs = FALAJ_TRY(open_blobs(folder, *parts.keys.tree));
-  FALAJ_TRY(parts.sql->migrate({
+std::vector<storage::Migration> all_migrations() {
+  return {
       storage::kObjectsMigration,
       security::kAuditMigration,
       security::kIdentityMigration,
@@ -35,7 +28,18 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
       security::kSigningMigration,
       security::kQuotaMigration,
       security::access::kEmergenciesMigration,
-  }));
+  };
+}
+
+Result<Storage> wire_storage(const Options& options, const Clock& clock) {
+  Storage parts;
+  const std::string& folder = options.data_folder;
+  parts.lock = FALAJ_TRY(storage::FolderLock::acquire(folder));
+  parts.keys = FALAJ_TRY(wire_keys(options, clock));
+  parts.sql = FALAJ_TRY(open_metadata(folder, *parts.keys.tree));
+  parts.kv = FALAJ_TRY(open_online(folder, *parts.keys.tree));
+  parts.blobs = FALAJ_TRY(open_blobs(folder, *parts.keys.tree));
+  FALAJ_TRY(parts.sql->migrate(all_migrations()));
   parts.audit = std::make_unique<security::Audit>(*parts.sql, clock);
   parts.key_admin = std::make_unique<security::keys::KeyAdmin>(*parts.keys.tree, *parts.audit);
   const crypto::SecretBytes signing = FALAJ_TRY(parts.keys.tree->store_key("model-signing"));

@@ -136,10 +136,13 @@ struct Storage {
   std::unique_ptr<security::residency::Exits> exits;
   std::unique_ptr<security::Quotas> quotas;
 };
+// Of every module, in their order: all tables of the metadata.
+std::vector<storage::Migration> all_migrations();
 // Locks the folder, opens the stores, applies every module's migrations.
 Result<Storage> wire_storage(const Options& options, const Clock& clock);
 
 struct Training;
+struct Serving;
 
 // Who vouches for the audit log, and what it shows to readers outside.
 struct AuditTrail {
@@ -229,7 +232,7 @@ void renew_job_tokens(security::JobIdentities& identities, const jobs::Queue& qu
 
 // Retention is asked before keys are destroyed; models that learned from shredded data are marked;
 // receipts that a crash kept from the audit log are entered, and erasures it cut short finished.
-Status wire_shredding(Storage& storage, Features& features, Training& training);
+Status wire_shredding(Storage& storage, Features& features, Training& training, Serving& serving);
 // One person's rows out of every view, and the frozen sets that hold them shredded.
 api::EraseSubject eraser_of(Storage& storage, Features& features);
 

@@ -107,9 +107,8 @@ Status export_evidence(const Session& session, const std::string& folder);
 // Keys. Without a project: the root of the zone, or without a zone the machine's own.
 struct KeyChoice {
   std::string project;
-  std::string zone;     // "": found by the server when there is one only.
-  std::string object;   // "FeatureView/activity"; "": the project's own key.
-  std::string subject;  // To shred one person's alone.
+  std::string zone;    // "": found by the server when there is one only.
+  std::string object;  // "FeatureView/activity"; "": the project's own key.
 };
 Status show_keys(const Session& session, const std::string& project);
 Status rotate_key(const Session& session, const KeyChoice& choice);

@@ -8,7 +8,7 @@ std::string place(const Value& key) {
   if (key.text("level") == "machine") return "the machine";
   const std::string object = key.text("object");
   return key.text("project") + (object.empty() ? "" : "/" + object) +
-         (key.text("level") == "subject" ? " (one subject)" : "");
+         (key.text("level") == "subject" ? " (its subjects)" : "");
 }
 
 std::string state(const Value& key) {
@@ -68,7 +68,6 @@ Status shred_key(const Session& session, const KeyChoice& choice, const std::str
   auto connection = FALAJ_TRY(Connection::open(session.target));
   Value body = body_of(choice);
   body["ground"] = ground;
-  if (!choice.subject.empty()) body["subject"] = choice.subject;
   const Value reply = FALAJ_TRY(connection->call(net::Method::kPost, route("shred", choice), body));
   std::string text = "shredded: " + cell(reply["data_keys"]) + " data keys; " +
                      cell(reply["opens_refused"]) + " of " + cell(reply["opens_tried"]) +

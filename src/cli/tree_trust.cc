@@ -148,8 +148,7 @@ void Tree::add_keys() {
   keys->require_subcommand(1);
   // Every project unless -p names one: the default project would hide the roots.
   const auto choice = [this](const CLI::App* command) -> KeyChoice {
-    return {command->count("--project") > 0 ? words_.project : "", words_.zone, words_.name,
-            words_.subject};
+    return {command->count("--project") > 0 ? words_.project : "", words_.zone, words_.name};
   };
   for (const char* name : {"list", "inventory"}) {
     CLI::App* list = remote(*keys, name,
@@ -181,12 +180,10 @@ void Tree::add_keys() {
   CLI::App* shred =
       remote(*keys, "shred", "Destroy the keys of an object: its data can never be read again",
              [this](const Session& s) {
-               return shred_key(s, {words_.project, words_.zone, words_.name, words_.subject},
-                                words_.ground);
+               return shred_key(s, {words_.project, words_.zone, words_.name}, words_.ground);
              });
   shred->add_option("object", words_.name, "e.g. TrainingSet/fraud_2026")->required();
   shred->add_option("--zone", words_.zone, "Zone of the key, when there are several");
-  shred->add_option("--subject", words_.subject, "Only what is sealed for this one person");
   shred
       ->add_option("--ground", words_.ground,
                    "erasure-request, retention-ended, contract-ended or other")

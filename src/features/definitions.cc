@@ -262,6 +262,8 @@ Result<Entity> decode_entity(const storage::Object& object) {
     entity.keys.push_back(FALAJ_TRY(decode_key(value, where(object))));
     names.push_back(entity.keys.back().name);
   }
+  const bool subject_keys = FALAJ_TRY(fields.boolean("subject_keys", false));
+  if (subject_keys) entity.row_key = storage::RowKey::kItsOwn;
   FALAJ_TRY(fields.finish());
   if (entity.keys.empty() || entity.keys.size() > 8) {
     return Error(ErrorId::kMissingField, where(object) +

@@ -6,16 +6,19 @@
 #include <vector>
 
 #include "base/time.h"
+#include "storage/kv.h"
 #include "storage/objects.h"
 #include "table/io.h"
 #include "table/schema.h"
 
 namespace falaj::features {
 
-// kind: Entity   spec: {keys: [{name: customer_id, type: int64}]}
+// kind: Entity   spec: {keys: [{name: customer_id, type: int64}], subject_keys: true}
 struct Entity {
   std::string name;
   std::vector<table::Field> keys;  // int64 or string; at least one.
+  // Each is a person: online rows are sealed under a key for each, which erasure destroys.
+  storage::RowKey row_key = storage::RowKey::kOwners;
 };
 
 // kind: Source   spec: {format: parquet, path: data/tx/, event_time: at, created_time: loaded_at}

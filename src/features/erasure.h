@@ -29,6 +29,10 @@ struct ErasedView {
   std::uint64_t segments = 0;     // Written anew or dropped.
   std::uint64_t online = 0;       // Keys removed online.
   std::uint64_t quarantines = 0;  // Destroyed.
+  // Where each online row was sealed under a key of its own: whose it was and the rows' keys in the
+  // store, for the caller to shred. Personal: never printed.
+  storage::Owner owner{};
+  std::vector<std::string> own_keys{};
 };
 
 struct EraseReport {

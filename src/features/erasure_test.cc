@@ -84,6 +84,44 @@ TEST_F(ErasureTest, repeating_it_finds_nothing_and_new_rows_may_come) {
   EXPECT_EQ(world.online->keys(world.context.project, "activity"), 3U);
 }
 
+TEST_F(ErasureTest, names_the_rows_that_have_keys_of_their_own) {
+  EXPECT_TRUE(erase(R"({"customer_id":1})")->views.front().own_keys.empty());
+  world.apply("Entity", "customer",
+              R"({"keys":[{"name":"customer_id","type":"int64"}],"subject_keys":true})");
+  append("5,2026-01-05,2026-01-05,1,dubai\n");
+  const EraseReport report = erase(R"({"customer_id":5})").value();
+  ASSERT_EQ(report.views.front().own_keys.size(), 1U);
+  EXPECT_EQ(report.views.front().owner.object, "FeatureView/activity");
+  EXPECT_EQ(to_json(to_value(report)).find("own_keys"), std::string::npos) << "never printed";
+}
+
+TEST_F(ErasureTest, a_view_whose_keys_were_destroyed_is_gone_at_once_and_takes_new_rows) {
+  append("424242,2026-01-05,2026-01-05,1,x\n424242,2026-01-05,2026-01-05,-7,x\n");
+  const storage::Owner owner{world.context.project, world.context.zone, "FeatureView/activity"};
+  const auto plan = world.online->plan(world.context.project, "svc").value();
+  ASSERT_EQ(online(1), FeatureStatus::kPresent);
+  for (int again = 0; again < 2; ++again) {
+    const Status done = world.ingest->forget(world.context.project, "activity", Zone("ae"));
+    ASSERT_TRUE(done.ok()) << done.error().message;
+  }
+  for (int restart = 0; restart < 2; ++restart) {
+    for (const std::int64_t customer : {1, 2, 3})
+      EXPECT_EQ(online(customer), FeatureStatus::kNotFound);
+    EXPECT_EQ(world.online->keys(world.context.project, "activity"), 0U);
+    EXPECT_TRUE(world.blobs->list(owner).value().empty());
+    int rows = 0;
+    ASSERT_TRUE(world.kv.scan(owner, [&](auto, auto) { return ++rows > 0; }).ok());
+    EXPECT_EQ(rows, 0);
+    EXPECT_EQ(count("SELECT count(*) FROM feature_segments"), 0);
+    EXPECT_EQ(count("SELECT count(*) FROM feature_quarantines"), 0);
+    if (restart == 0) world.restart();
+  }
+  append("1,2026-01-06,2026-01-06,10,dubai\n");
+  EXPECT_EQ(online(1), FeatureStatus::kPresent);
+  EXPECT_EQ(online(2), FeatureStatus::kNotFound);
+  EXPECT_EQ(count("SELECT sum(rows) FROM feature_commits"), 1);
+}
+
 TEST_F(ErasureTest, also_from_views_whose_entity_has_further_keys) {
   world.apply(
       "Entity", "visit",

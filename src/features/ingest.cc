@@ -18,7 +18,7 @@ const storage::Migration kFeaturesMigration{
     "features-001-segments",
     "CREATE TABLE feature_commits ("
     " commit_number INTEGER PRIMARY KEY, project TEXT NOT NULL, view TEXT NOT NULL,"
-    " generation INTEGER NOT NULL, zone TEXT NOT NULL, rows INTEGER NOT NULL,"
+    " generation INTEGER NOT NULL, zone TEXT NOT NULL CHECK (zone != ''), rows INTEGER NOT NULL,"
     " newest_event INTEGER NOT NULL, committed_at INTEGER NOT NULL);"
     "CREATE INDEX feature_commits_by_view ON feature_commits (project, view, commit_number);"
     "CREATE TABLE feature_segments ("
@@ -30,12 +30,14 @@ const storage::Migration kFeaturesMigration{
     "CREATE INDEX feature_segments_by_content ON feature_segments (content);"
     "CREATE TABLE feature_quarantines ("
     " id INTEGER PRIMARY KEY, project TEXT NOT NULL, view TEXT NOT NULL, commit_number INTEGER,"
-    " zone TEXT NOT NULL, rows INTEGER NOT NULL, blob TEXT NOT NULL, at INTEGER NOT NULL);"
+    " zone TEXT NOT NULL CHECK (zone != ''), rows INTEGER NOT NULL, blob TEXT NOT NULL,"
+    " at INTEGER NOT NULL);"
     "CREATE TABLE feature_online ("
     " project TEXT NOT NULL, view TEXT NOT NULL, keys INTEGER NOT NULL,"
     " PRIMARY KEY (project, view));"
     "CREATE TABLE training_sets ("
     " number INTEGER PRIMARY KEY, project TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL,"
+    " zone TEXT NOT NULL CHECK (zone != ''),"
     " inputs TEXT NOT NULL, manifest TEXT NOT NULL, frozen_at INTEGER NOT NULL,"
     " UNIQUE (project, name, id));"
     "CREATE INDEX training_sets_by_inputs ON training_sets (project, name, inputs);"};
@@ -340,6 +342,12 @@ Result<ErasedView> Ingest::erase(const security::RequestContext& context, const 
       {impl_->sql, impl_->blobs, impl_->online, impl_->audit}, context, definition, subject);
   if (!report.ok()) return report.error().within("erase from " + view);
   return report;
+}
+
+Status Ingest::forget(const ProjectName& project, const std::string& view, const Zone& zone) {
+  const MutexLock lock(impl_->turn_of(project.str(), view));
+  return forget_view({impl_->sql, impl_->blobs, impl_->online, impl_->audit}, project.str(), view,
+                     zone);
 }
 
 Result<std::uint64_t> rows_since(storage::SqlStore& sql, const ProjectName& project,

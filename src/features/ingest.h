@@ -74,6 +74,9 @@ class Ingest {
   // features/erasure.h, which calls it for each view.
   Result<ErasedView> erase(const security::RequestContext& context, const std::string& view,
                            const Subject& subject);
+  // Nothing of a view's data in that zone is left, in memory, online or in files: its keys were
+  // destroyed. The declaration stays, and takes new rows. Safe to repeat.
+  Status forget(const ProjectName& project, const std::string& view, const Zone& zone);
 
  private:
   struct Impl;

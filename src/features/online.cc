@@ -42,6 +42,7 @@ struct ViewState {
   Zone zone;  // Of its first commit; unlabelled before there is one.
   std::vector<table::Field> keys;
   std::vector<table::Field> fields;
+  storage::RowKey row_key = storage::RowKey::kOwners;
   std::uint32_t slot = 0;
   ViewIndex* index = nullptr;
   Mutex turn;
@@ -49,7 +50,7 @@ struct ViewState {
 
   storage::Owner owner() const { return owner_of_view(project, zone, view); }
   bool fits(const FeatureView& definition, const Entity& entity) const {
-    return keys == entity.keys && fields == fields_of(definition);
+    return keys == entity.keys && fields == fields_of(definition) && row_key == entity.row_key;
   }
 };
 
@@ -157,7 +158,27 @@ class OnlineRows final : public Online {
     std::uint64_t removed = 0;
     for (const std::string& key : keys) removed += state->index->erase(key) ? 1 : 0;
     FALAJ_TRY(record_keys(*state));
+    const MutexLock states(states_mutex_);
+    for (ViewState* old : retired_of(project.str(), view.name)) {
+      for (const std::string& key : keys) old->index->erase(key);
+    }
     return removed;
+  }
+
+  Status forget(const ProjectName& project, const std::string& view, const Zone& zone) override {
+    ViewState* state = nullptr;
+    {
+      const MutexLock lock(states_mutex_);
+      const auto found = states_.find({project.str(), view});
+      if (found != states_.end()) state = found->second.get();
+      for (ViewState* old : retired_of(project.str(), view)) old->index->clear();
+    }
+    if (state == nullptr) return kv_.clear(owner_of_view(project.str(), zone, view));
+    const MutexLock lock(state->turn);
+    FALAJ_TRY(kv_.clear(owner_of_view(project.str(), zone, view)));
+    state->index->clear();
+    state->watermark = 0;
+    return record_keys(*state);
   }
 
   std::uint64_t keys(const ProjectName& project, const std::string& view) const override {
@@ -173,6 +194,16 @@ class OnlineRows final : public Online {
   }
 
  private:
+  // Indexes of earlier definitions: plans made before may still read them.
+  std::vector<ViewState*> retired_of(const std::string& project, const std::string& view) const
+      FALAJ_REQUIRES(states_mutex_) {
+    std::vector<ViewState*> out;
+    for (const auto& state : retired_) {
+      if (state->project == project && state->view == view) out.push_back(state.get());
+    }
+    return out;
+  }
+
   static void append_part(std::string& key, const KeyPart& part) {
     if (const auto* number = std::get_if<std::int64_t>(&part)) {
       append_key_part(key, *number);
@@ -211,6 +242,7 @@ class OnlineRows final : public Online {
     state->view = view.name;
     state->keys = entity.keys;
     state->fields = fields_of(view);
+    state->row_key = entity.row_key;
     Status loaded = load_rows(*state);
     if (!loaded.ok()) {
       if (known == nullptr) states_.erase({project, view.name});
@@ -353,7 +385,8 @@ class OnlineRows final : public Online {
       batch.push_back(
           {kRowMark + std::string(row_keys[row]),
            packer.pack(rows.columns[keys].ints()[row], created_of(rows, keys, row),
-                       sequence_of(commit, rows.columns[keys + 2].ints()[row]), features, row)});
+                       sequence_of(commit, rows.columns[keys + 2].ints()[row]), features, row),
+           state.row_key});
       if (batch.size() < kRowsPerWrite) continue;
       FALAJ_TRY(kv_.write(owner, batch));
       batch.clear();

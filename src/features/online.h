@@ -76,6 +76,9 @@ class Online {
   virtual Result<std::uint64_t> erase(const ProjectName& project, const FeatureView& view,
                                       const Entity& entity,
                                       const std::vector<std::string>& keys) = 0;
+  // Forgets all of a view, in memory and durably, without needing its keys or its definition: they
+  // may be gone. `zone` is that of its rows.
+  virtual Status forget(const ProjectName& project, const std::string& view, const Zone& zone) = 0;
   virtual std::uint64_t keys(const ProjectName& project, const std::string& view) const = 0;
   // Forget cached plans; called when a definition was applied or deleted.
   virtual void definitions_changed() = 0;

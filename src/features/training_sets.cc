@@ -356,9 +356,9 @@ struct TrainingSets::Impl {
       }
       FALAJ_TRY(
           tx.execute("INSERT INTO training_sets (project, name, id, inputs, manifest, "
-                     "frozen_at) VALUES (?, ?, ?, ?, ?, ?)",
+                     "frozen_at, zone) VALUES (?, ?, ?, ?, ?, ?, ?)",
                      {manifest.project, manifest.name, manifest.id, inputs,
-                      to_json(to_value(manifest)), manifest.frozen_at.nanos}));
+                      to_json(to_value(manifest)), manifest.frozen_at.nanos, manifest.zone}));
       Value detail = Value::object();
       detail["id"] = manifest.id;
       detail["data"] = manifest.data_sha256;

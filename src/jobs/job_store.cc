@@ -29,6 +29,7 @@ Value to_value(const Job& job) {
   value["id"] = job.id.str();
   value["type"] = job.spec.type;
   value["project"] = job.spec.project;
+  value["zone"] = job.spec.zone.name();
   value["payload"] = job.spec.payload;
   value["status"] = status_name(job.status);
   value["attempts"] = job.attempts;
@@ -44,6 +45,7 @@ Value to_value(const Job& job) {
 const storage::Migration kJobsMigration{
     "jobs-001-jobs",
     "CREATE TABLE jobs (id TEXT PRIMARY KEY, type TEXT NOT NULL, project TEXT NOT NULL,"
+    " zone TEXT NOT NULL CHECK (zone != ''),"
     " payload TEXT NOT NULL, attempts_max INTEGER NOT NULL,"
     " status INTEGER NOT NULL CHECK (status BETWEEN 0 AND 4), attempts INTEGER NOT NULL,"
     " error TEXT NOT NULL, result TEXT NOT NULL, created_at INTEGER NOT NULL,"
@@ -62,7 +64,7 @@ constexpr std::int64_t kListMax = 1'000;
 
 #define FALAJ_JOB_COLUMNS                                                                   \
   "id, type, project, payload, attempts_max, status, attempts, error, result, created_at, " \
-  "ended_at"
+  "ended_at, zone"
 constexpr std::string_view kSelectOne = "SELECT " FALAJ_JOB_COLUMNS " FROM jobs WHERE id = ?";
 constexpr std::string_view kSelectProject =
     "SELECT " FALAJ_JOB_COLUMNS " FROM jobs WHERE project = ? ORDER BY id DESC LIMIT ?";
@@ -89,6 +91,7 @@ Result<Job> job_from_row(const SqlRow& row) {
   job.result = FALAJ_TRY(parse_column(row, 8));
   job.created_at = Timestamp{row.integer(9)};
   job.ended_at = Timestamp{row.integer(10)};
+  job.spec.zone = Zone(row.text(11));
   return job;
 }
 
@@ -131,13 +134,18 @@ Result<Job> JobStore::insert(const security::RequestContext& context, JobSpec sp
   job.created_at = clock_.now();
   job.id = JobId(new_ulid(job.created_at));
   job.spec = std::move(spec);
+  job.spec.zone = context.zone;
+  if (!job.spec.zone.labelled()) {
+    return Error(ErrorId::kZoneMissing, "a job without a zone is refused: project '" +
+                                            job.spec.project + "' says where its data may be");
+  }
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
     FALAJ_TRY(check_room(tx, job.spec.project));
     FALAJ_TRY(tx.execute(
         "INSERT INTO jobs (id, type, project, payload, attempts_max, status, attempts, error,"
-        " result, created_at, ended_at) VALUES (?, ?, ?, ?, ?, 0, 0, '', 'null', ?, 0)",
+        " result, created_at, ended_at, zone) VALUES (?, ?, ?, ?, ?, 0, 0, '', 'null', ?, 0, ?)",
         {job.id.str(), job.spec.type, job.spec.project, to_json(job.spec.payload),
-         std::int64_t{job.spec.attempts_max}, job.created_at.nanos}));
+         std::int64_t{job.spec.attempts_max}, job.created_at.nanos, job.spec.zone.name()}));
     Value detail;
     detail["type"] = job.spec.type;
     detail["payload"] = job.spec.payload;

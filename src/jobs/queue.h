@@ -28,6 +28,7 @@ std::string_view status_name(JobStatus status);
 struct JobSpec {
   std::string type;  // "train": selects the handler.
   std::string project;
+  Zone zone{};    // Of what it reads, and of its log: the submitter's context says.
   Value payload;  // What the handler needs to build the command.
   int attempts_max = 3;
 };

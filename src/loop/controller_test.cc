@@ -296,6 +296,7 @@ TEST(Controller, keeps_the_champion_when_the_candidate_cannot_be_measured) {
   // The run registers a file that is no model.
   registry::ModelVersion broken = rounds.world.models->get(rounds.project, "fraud", 1).value();
   broken.project = rounds.world.context.project.str();
+  broken.zone = rounds.world.context.zone.name();
   EXPECT_TRUE(registry::keep_onnx(*rounds.world.blobs, "no model", broken).ok());
   broken.run = RunId("broken");
   const std::int64_t version =

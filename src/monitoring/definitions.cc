@@ -96,6 +96,7 @@ Value to_value(const Window& window) {
   value["id"] = window.id;
   value["project"] = window.project;
   value["monitor"] = window.monitor;
+  value["zone"] = window.zone.name();
   value["version"] = window.version;
   value["from"] = to_rfc3339(window.from);
   value["to"] = to_rfc3339(window.to);
@@ -111,6 +112,7 @@ Value to_value(const Monitors::Alarm& alarm) {
   value["id"] = alarm.id;
   value["project"] = alarm.project;
   value["monitor"] = alarm.monitor;
+  value["zone"] = alarm.zone.name();
   value["deployment"] = alarm.deployment;
   value["version"] = alarm.version;
   value["window"] = alarm.window;

@@ -204,6 +204,7 @@ Status Monitors::Impl::feed(const Target& target, Feeding& feeding,
     fresh.reference = *reference;
     fresh.window.project = target.project;
     fresh.window.monitor = target.monitor.name;
+    fresh.window.zone = fresh.reference->zone;
     fresh.window.version = prediction.version;
     fresh.window.from = prediction.at;
     fresh.window.profile = empty_profile(fresh.reference->bins);
@@ -293,6 +294,7 @@ Result<Reference> Monitors::Impl::make_reference(const ModelKey& key) {
   const features::Manifest manifest = FALAJ_TRY(sets.by_id(project, version.training_set));
   const auto data = FALAJ_TRY(blobs.open(features::owner_of(manifest), manifest.data));
   Reference reference = FALAJ_TRY(build_reference(manifest, *data, version.signature.features));
+  reference.zone = Zone(version.zone);
   Value detail;
   detail["training_set"] = reference.training_set;
   detail["rows"] = reference.profile.rows;
@@ -343,6 +345,7 @@ Status Monitors::Impl::raise(storage::SqlTransaction& tx, const Target& target,
   Alarm alarm;
   alarm.project = target.project;
   alarm.monitor = target.monitor.name;
+  alarm.zone = window.zone;
   alarm.deployment = target.monitor.deployment;
   alarm.version = window.version;
   alarm.window = window.id;

@@ -38,6 +38,7 @@ struct Window {
   std::int64_t id = 0;
   std::string project;
   std::string monitor;
+  Zone zone{};               // Of the model, and so of what it answered from.
   std::int64_t version = 0;  // Model version that answered.
   Timestamp from{};
   Timestamp to{};
@@ -74,6 +75,7 @@ class Monitors {
     std::int64_t id = 0;
     std::string project;
     std::string monitor;
+    Zone zone{};
     std::string deployment;
     std::int64_t version = 0;
     std::int64_t window = 0;

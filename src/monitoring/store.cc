@@ -9,6 +9,7 @@ CREATE TABLE monitor_references (
   project TEXT NOT NULL,
   model TEXT NOT NULL,
   version INTEGER NOT NULL,
+  zone TEXT NOT NULL CHECK (zone != ''),
   training_set TEXT NOT NULL,
   bins TEXT NOT NULL,
   profile TEXT NOT NULL,
@@ -19,6 +20,7 @@ CREATE TABLE monitor_windows (
   project TEXT NOT NULL,
   monitor TEXT NOT NULL,
   model TEXT NOT NULL,
+  zone TEXT NOT NULL CHECK (zone != ''),
   version INTEGER NOT NULL,
   begins_at INTEGER NOT NULL,
   ends_at INTEGER NOT NULL,
@@ -33,6 +35,7 @@ CREATE TABLE monitor_alarms (
   project TEXT NOT NULL,
   monitor TEXT NOT NULL,
   deployment TEXT NOT NULL,
+  zone TEXT NOT NULL CHECK (zone != ''),
   version INTEGER NOT NULL,
   window_id INTEGER NOT NULL,
   drift TEXT NOT NULL,
@@ -45,12 +48,13 @@ CREATE UNIQUE INDEX monitor_alarms_open ON monitor_alarms (project, monitor, ver
 
 Result<std::optional<Reference>> find_reference(storage::SqlTransaction& tx, const ModelKey& key) {
   const storage::SqlRows rows =
-      FALAJ_TRY(tx.query("SELECT training_set, bins, profile FROM monitor_references"
+      FALAJ_TRY(tx.query("SELECT training_set, bins, profile, zone FROM monitor_references"
                          " WHERE project = ? AND model = ? AND version = ?",
                          {key.project, key.model, key.version}));
   if (rows.empty()) return std::optional<Reference>();
   Reference reference;
   reference.training_set = rows[0].text(0);
+  reference.zone = Zone(rows[0].text(3));
   const Value bins = FALAJ_TRY(parse_json(rows[0].text(1)));
   if (bins.is_array()) {
     for (const Value& one : bins.as_array()) {
@@ -71,21 +75,21 @@ Status insert_reference(storage::SqlTransaction& tx, const ModelKey& key,
   for (const Bins& one : reference.bins) bins.push(to_value(one));
   FALAJ_TRY(
       tx.execute("INSERT INTO monitor_references"
-                 " (project, model, version, training_set, bins, profile)"
-                 " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                 " (project, model, version, training_set, bins, profile, zone)"
+                 " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                  {key.project, key.model, key.version, reference.training_set, to_json(bins),
-                  to_json(to_value(reference.profile))}));
+                  to_json(to_value(reference.profile)), reference.zone.name()}));
   return {};
 }
 
 Status insert_window(storage::SqlTransaction& tx, const std::string& model, Verdict verdict,
                      Window& window) {
-  const storage::SqlRows rows = FALAJ_TRY(
-      tx.query("INSERT INTO monitor_windows (project, monitor, model, version, begins_at, ends_at,"
-               " verdict, profile, drift) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-               {window.project, window.monitor, model, window.version, window.from.nanos,
-                window.to.nanos, std::int64_t{static_cast<std::uint8_t>(verdict)},
-                to_json(to_value(window.profile)), to_json(to_value(window.drift))}));
+  const storage::SqlRows rows = FALAJ_TRY(tx.query(
+      "INSERT INTO monitor_windows (project, monitor, model, version, begins_at, ends_at,"
+      " verdict, profile, drift, zone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+      {window.project, window.monitor, model, window.version, window.from.nanos, window.to.nanos,
+       std::int64_t{static_cast<std::uint8_t>(verdict)}, to_json(to_value(window.profile)),
+       to_json(to_value(window.drift)), window.zone.name()}));
   window.id = rows.at(0).integer(0);
   return {};
 }
@@ -123,7 +127,7 @@ Result<std::vector<StoredWindow>> select_windows(storage::SqlTransaction& tx,
                                                  const WindowQuery& query) {
   const storage::SqlRows rows = FALAJ_TRY(
       tx.query("SELECT id, project, monitor, model, version, begins_at, ends_at, alarm, profile,"
-               " drift FROM monitor_windows WHERE (? = '' OR project = ?) AND"
+               " drift, zone FROM monitor_windows WHERE (? = '' OR project = ?) AND"
                " (? = '' OR monitor = ?) AND (? = 0 OR id = ?) ORDER BY id DESC LIMIT ?",
                {query.project, query.project, query.monitor, query.monitor, query.id, query.id,
                 query.limit}));
@@ -139,6 +143,7 @@ Result<std::vector<StoredWindow>> select_windows(storage::SqlTransaction& tx,
     window.from = {row.integer(5)};
     window.to = {row.integer(6)};
     window.alarm = row.integer(7) != 0;
+    window.zone = Zone(row.text(10));
     window.profile = FALAJ_TRY(profile_from_value(FALAJ_TRY(parse_json(row.text(8)))));
     window.drift = FALAJ_TRY(drift_from_value(FALAJ_TRY(parse_json(row.text(9)))));
   }
@@ -148,9 +153,9 @@ Result<std::vector<StoredWindow>> select_windows(storage::SqlTransaction& tx,
 Result<std::int64_t> insert_alarm(storage::SqlTransaction& tx, const Monitors::Alarm& alarm) {
   const storage::SqlRows rows = FALAJ_TRY(tx.query(
       "INSERT INTO monitor_alarms (project, monitor, deployment, version, window_id, drift,"
-      " raised_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+      " raised_at, zone) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
       {alarm.project, alarm.monitor, alarm.deployment, alarm.version, alarm.window,
-       to_json(to_value(alarm.drift)), alarm.at.nanos}));
+       to_json(to_value(alarm.drift)), alarm.at.nanos, alarm.zone.name()}));
   return rows.at(0).integer(0);
 }
 
@@ -165,7 +170,7 @@ Result<std::vector<Monitors::Alarm>> select_alarms(storage::SqlTransaction& tx,
   const std::int64_t open_only = filter == AlarmFilter::kOpen ? 1 : 0;
   const storage::SqlRows rows = FALAJ_TRY(
       tx.query("SELECT id, project, monitor, deployment, version, window_id, drift, raised_at,"
-               " closed_at FROM monitor_alarms WHERE (? = '' OR project = ?) AND"
+               " closed_at, zone FROM monitor_alarms WHERE (? = '' OR project = ?) AND"
                " (? = 0 OR closed_at IS NULL) ORDER BY id DESC",
                {project, project, open_only}));
   std::vector<Monitors::Alarm> alarms;
@@ -180,6 +185,7 @@ Result<std::vector<Monitors::Alarm>> select_alarms(storage::SqlTransaction& tx,
     alarm.drift = FALAJ_TRY(drift_from_value(FALAJ_TRY(parse_json(row.text(6)))));
     alarm.at = {row.integer(7)};
     alarm.open = row.is_null(8);
+    alarm.zone = Zone(row.text(9));
   }
   return alarms;
 }

@@ -206,7 +206,8 @@ const storage::Migration kRegistryMigration{
     "CREATE TABLE model_versions (project TEXT NOT NULL, model TEXT NOT NULL,"
     " version INTEGER NOT NULL CHECK (version > 0), onnx TEXT NOT NULL, native TEXT NOT NULL,"
     " signature TEXT NOT NULL, training_set TEXT NOT NULL, feature_service TEXT NOT NULL,"
-    " run TEXT NOT NULL, code_version TEXT NOT NULL, zone TEXT NOT NULL, metrics TEXT NOT NULL,"
+    " run TEXT NOT NULL, code_version TEXT NOT NULL, zone TEXT NOT NULL CHECK (zone != ''),"
+    " metrics TEXT NOT NULL,"
     " proof TEXT NOT NULL, created_at INTEGER NOT NULL, onnx_sha256 TEXT NOT NULL,"
     " native_sha256 TEXT NOT NULL, signer TEXT NOT NULL, bundle TEXT NOT NULL,"
     " PRIMARY KEY (project, model, version)) WITHOUT ROWID;"
@@ -285,6 +286,11 @@ Result<ModelVersion> Models::add_version(const security::RequestContext& context
                                          ModelVersion version) {
   FALAJ_TRY(check_name("model", version.model));
   version.project = context.project.str();
+  if (version.zone.empty()) {
+    return Error(ErrorId::kZoneMissing, "a version of model '" + version.model +
+                                            "' without a zone is refused: it takes that of what "
+                                            "it was made from");
+  }
   for (const BlobId* blob : {&version.onnx, &version.native}) {
     if (blob->empty() && blob == &version.native) continue;
     const auto size = blobs_.size(owner_of(version), *blob);

@@ -216,6 +216,19 @@ Status Deployments::tick() {
   return first_failure;
 }
 
+void Deployments::forget(const ProjectName& project, const std::string& model) {
+  MutexLock lock(impl_->ticking);
+  Table next = *impl_->table.load();
+  for (auto& [key, slot] : next) {
+    if (key.first != project.str() || slot.live == nullptr) continue;
+    if (!model.empty() && slot.live->version.model != model) continue;
+    slot.live = nullptr;
+    slot.state = "failed";
+    slot.error = "the keys of the model were destroyed";
+  }
+  impl_->publish(next);
+}
+
 void Deployments::Impl::drop_removed(const std::vector<storage::Object>& objects, Table& next) {
   std::set<Key> declared;
   for (const storage::Object& object : objects) declared.insert({object.project, object.name});

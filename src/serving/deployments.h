@@ -84,6 +84,11 @@ class Deployments {
   // Brings the live state to the desired one. Call on the background thread or after a change.
   Status tick();
 
+  // Stops serving every version of a model ("" for all of the project's) at once: what it is made
+  // of was destroyed. Requests that run finish; the next tick() finds out whether another version
+  // can be loaded.
+  void forget(const ProjectName& project, const std::string& model);
+
   // The live model, or FJ-5001 / FJ-5003. Never blocks.
   Result<std::shared_ptr<const LiveModel>> find(const ProjectName& project,
                                                 const std::string& deployment) const;

@@ -90,6 +90,7 @@ TEST_F(DeploymentsTest, is_unready_only_when_a_version_that_exists_cannot_be_ser
   registry::ModelVersion broken;
   broken.model = "fraud";
   broken.project = world_.context.project.str();
+  broken.zone = world_.context.zone.name();
   EXPECT_TRUE(registry::keep_onnx(*world_.blobs, "this is no model", broken).ok());
   broken.run = RunId("broken");
   ASSERT_EQ(world_.models->add_version(world_.context, broken)->version, 1);
@@ -138,6 +139,7 @@ TEST_F(DeploymentsTest, keeps_the_old_version_when_the_new_one_cannot_be_loaded)
   serve(world_.register_linear(1, 0));
   registry::ModelVersion broken = world_.models->get(world_.context.project, "fraud", 1).value();
   broken.project = world_.context.project.str();
+  broken.zone = world_.context.zone.name();
   EXPECT_TRUE(registry::keep_onnx(*world_.blobs, "this is no model", broken).ok());
   broken.run = RunId("broken");
   const std::int64_t version = world_.models->add_version(world_.context, broken)->version;
@@ -166,6 +168,7 @@ TEST_F(DeploymentsTest, refuses_a_model_file_that_does_not_match_its_hash) {
   registry::ModelVersion version;
   version.model = "fraud";
   version.project = world_.context.project.str();
+  version.zone = world_.context.zone.name();
   ASSERT_TRUE(registry::keep_onnx(*files, testing::linear_onnx({1, 1}, 0), version).ok());
   version.run = RunId("r");
   world_.promote(models.add_version(world_.context, version)->version);
@@ -189,6 +192,7 @@ TEST_F(DeploymentsTest, refuses_a_model_trained_on_a_feature_its_service_lacks) 
   registry::ModelVersion version;
   version.model = "fraud";
   version.project = world_.context.project.str();
+  version.zone = world_.context.zone.name();
   EXPECT_TRUE(registry::keep_onnx(*world_.blobs, testing::linear_onnx({1, 1}, 0), version).ok());
   version.signature.features = {"amount", "shoe_size"};
   version.feature_service = "svc";
@@ -222,6 +226,20 @@ TEST_F(DeploymentsTest, takes_a_new_plan_when_a_definition_changes_without_anoth
   EXPECT_NE(after->hold, before);
   EXPECT_EQ(after->hold->session, before->session);
   EXPECT_EQ(world_.audited("deployment.serve").size(), 1U);
+}
+
+TEST_F(DeploymentsTest, stops_answering_at_once_when_its_model_was_destroyed) {
+  serve(world_.register_linear(2, 5));
+  ASSERT_TRUE(world_.predict(1).ok());
+  world_.deployments->forget(ProjectName("pay"), "another");
+  world_.deployments->forget(ProjectName("other"), "");
+  EXPECT_TRUE(world_.predict(1).ok());
+  world_.deployments->forget(ProjectName("pay"), "fraud");
+  EXPECT_EQ(world_.predict(1).error().id, ErrorId::kModelNotReady);
+  EXPECT_EQ(status().state, "failed");
+  // The file is there in this test, so it can be served again.
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_TRUE(world_.predict(1).ok());
 }
 
 TEST_F(DeploymentsTest, stops_answering_when_its_declaration_is_deleted) {

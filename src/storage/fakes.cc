@@ -45,6 +45,12 @@ class FakeKvStore final : public KvStore {
     return {};
   }
 
+  Status clear(const Owner& owner) override {
+    const MutexLock lock(mutex_);
+    rows_.erase(owner);
+    return {};
+  }
+
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
     Rows snapshot;

@@ -1,6 +1,7 @@
 // storage/kv.h — keys to bytes, each under an owner: the newest row per entity, for online reads.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,9 +14,14 @@
 
 namespace falaj::storage {
 
+// Under which key a sealing store seals a row: the owner's, or one that is the row's alone, so that
+// it can be destroyed without the others.
+enum class RowKey : std::uint8_t { kOwners, kItsOwn };
+
 struct KvWrite {
   std::string key;
   std::optional<std::string> value;  // nullopt deletes.
+  RowKey sealed_by = RowKey::kOwners;
 };
 
 // Owners do not see each other. Thread-safe. write() is atomic over its batch and durable when it
@@ -29,6 +35,9 @@ class KvStore {
   virtual Result<std::vector<std::optional<std::string>>> get_many(
       const Owner& owner, const std::vector<std::string>& keys) const = 0;
   virtual Status write(const Owner& owner, const std::vector<KvWrite>& batch) = 0;
+  // Deletes every row of the owner, durably. Needs no key of a sealing store: rows whose keys were
+  // destroyed go too. Nothing happens to an owner without rows.
+  virtual Status clear(const Owner& owner) = 0;
   // Every key of the owner, in no order that means anything, until `visit` returns false. One
   // consistent snapshot.
   virtual Status scan(

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 5> kStatusNames{"queued", "running", "fin
 
 #define FALAJ_RUN_COLUMNS                                                                \
   "id, project, experiment, status, params, metrics, inputs, outputs, error, progress, " \
-  "created_at, started_at, ended_at"
+  "created_at, started_at, ended_at, zone"
 constexpr std::string_view kSelectOne = "SELECT " FALAJ_RUN_COLUMNS " FROM runs WHERE id = ?";
 constexpr std::string_view kSelectProject =
     "SELECT " FALAJ_RUN_COLUMNS " FROM runs WHERE project = ? ORDER BY id DESC LIMIT ?";
@@ -59,6 +59,7 @@ Result<Run> run_from_row(const SqlRow& row) {
   run.created_at = Timestamp{row.integer(10)};
   run.started_at = Timestamp{row.integer(11)};
   run.ended_at = Timestamp{row.integer(12)};
+  run.zone = Zone(row.text(13));
   return run;
 }
 
@@ -99,10 +100,12 @@ std::string object_name(const Run& run) { return "Run/" + run.project + "/" + ru
 Status insert_run(SqlTransaction& tx, const Run& run) {
   FALAJ_TRY(tx.execute(
       "INSERT INTO runs (id, project, experiment, status, params, metrics, inputs, outputs, error,"
-      " progress, created_at, started_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      " progress, created_at, started_at, ended_at, zone)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {run.id.str(), run.project, run.experiment, static_cast<std::int64_t>(run.status),
        to_json(run.params), to_json(run.metrics), to_json(run.inputs), to_json(run.outputs),
-       run.error, run.progress, run.created_at.nanos, run.started_at.nanos, run.ended_at.nanos}));
+       run.error, run.progress, run.created_at.nanos, run.started_at.nanos, run.ended_at.nanos,
+       run.zone.name()}));
   return {};
 }
 
@@ -147,7 +150,8 @@ Value time_or_null(Timestamp at) { return at == Timestamp{} ? Value() : Value(to
 
 const storage::Migration kTrackingMigration{
     "tracking-001-runs",
-    "CREATE TABLE runs (id TEXT PRIMARY KEY, project TEXT NOT NULL, experiment TEXT NOT NULL,"
+    "CREATE TABLE runs (id TEXT PRIMARY KEY, project TEXT NOT NULL,"
+    " zone TEXT NOT NULL CHECK (zone != ''), experiment TEXT NOT NULL,"
     " status INTEGER NOT NULL CHECK (status BETWEEN 0 AND 4), params TEXT NOT NULL,"
     " metrics TEXT NOT NULL, inputs TEXT NOT NULL, outputs TEXT NOT NULL, error TEXT NOT NULL,"
     " progress REAL NOT NULL, created_at INTEGER NOT NULL, started_at INTEGER NOT NULL,"
@@ -166,6 +170,7 @@ Value to_value(const Run& run) {
   Value value;
   value["id"] = run.id.str();
   value["project"] = run.project;
+  value["zone"] = run.zone.name();
   value["experiment"] = run.experiment;
   value["status"] = status_name(run.status);
   value["params"] = run.params;
@@ -187,6 +192,11 @@ Result<Run> Runs::create(const security::RequestContext& context, Run run) {
   run.created_at = clock_.now();
   if (run.id.empty()) run.id = RunId(new_ulid(run.created_at));
   run.project = context.project.str();
+  run.zone = context.zone;
+  if (!run.zone.labelled()) {
+    return Error(ErrorId::kZoneMissing, "a run without a zone is refused: project '" + run.project +
+                                            "' says where its data may be");
+  }
   run.params = object_or_empty(run.params);
   run.metrics = object_or_empty(run.metrics);
   run.inputs = object_or_empty(run.inputs);

@@ -22,6 +22,7 @@ std::string_view status_name(RunStatus status);  // "queued", "running", …
 struct Run {
   RunId id;
   std::string project;
+  Zone zone;               // Of what it reads; "" is refused.
   std::string experiment;  // The TrainJob's name.
   RunStatus status = RunStatus::kQueued;
   Value params;

@@ -321,11 +321,14 @@ Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& contex
   wanted.inputs["training_set"]["name"] = manifest.name;
   wanted.inputs["training_set"]["id"] = manifest.id;
   wanted.inputs["training_set"]["rows"] = manifest.rows;
-  order.run = FALAJ_TRY(impl_->runs.create(context, wanted)).id;
+  // What learns from a frozen set stays where the set must.
+  security::RequestContext there = context;
+  there.zone = Zone(manifest.zone);
+  order.run = FALAJ_TRY(impl_->runs.create(there, wanted)).id;
   jobs::JobSpec spec;
   spec.type = kJobType;
   spec.payload = to_payload(order);
-  auto job = impl_->queue.submit(context, std::move(spec));
+  auto job = impl_->queue.submit(there, std::move(spec));
   if (!job.ok()) {
     impl_->end_run(order, context.project.str(), tracking::RunStatus::kFailed,
                    describe(job.error()), {});

@@ -311,6 +311,24 @@ TEST_P(KvContract, owners_do_not_see_each_other) {
   EXPECT_EQ(store_->get(kView, "a").value(), "mine");
 }
 
+TEST_P(KvContract, clear_deletes_all_of_one_owner_and_nothing_else) {
+  const Owner other{ProjectName("pay"), Zone("ae"), "FeatureView/other"};
+  std::vector<KvWrite> batch;
+  for (int i = 0; i < 1'000; ++i) batch.push_back({std::to_string(i), "x"});
+  batch.push_back({"own", "x", RowKey::kItsOwn});
+  ASSERT_TRUE(store_->write(kView, batch).ok());
+  ASSERT_TRUE(store_->write(other, {{"1", "theirs"}}).ok());
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_TRUE(store_->clear(kView).ok());
+    EXPECT_EQ(store_->get(kView, "1").value(), std::nullopt);
+    EXPECT_EQ(store_->get(kView, "own").value(), std::nullopt);
+    EXPECT_TRUE(keys(kView).empty());
+    EXPECT_EQ(store_->get(other, "1").value(), "theirs");
+  }
+  ASSERT_TRUE(store_->write(kView, {{"1", "again"}}).ok());
+  EXPECT_EQ(store_->get(kView, "1").value(), "again");
+}
+
 TEST_P(KvContract, keeps_arbitrary_bytes_and_large_values) {
   std::string key;
   for (int i = 0; i < 256; ++i) key += static_cast<char>(i);

@@ -174,6 +174,7 @@ TEST_F(InferenceTest, is_not_ready_while_a_deployment_cannot_be_loaded) {
   registry::ModelVersion broken = world_.models->get(ProjectName("pay"), "fraud", 1).value();
   broken.model = "other";
   broken.project = world_.context.project.str();
+  broken.zone = world_.context.zone.name();
   EXPECT_TRUE(registry::keep_onnx(*world_.blobs, "no model", broken).ok());
   ASSERT_TRUE(world_.models->add_version(world_.context, broken).ok());
   world_.apply("Deployment", "broken", R"({"model":"other","version":1})");

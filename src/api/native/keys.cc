@@ -66,7 +66,6 @@ Result<Value> shred(Services& services, const net::Request& request) {
   Fields fields(body, "shredding");
   keys::KeyScope scope = FALAJ_TRY(scope_of(request, fields));
   scope.project = context.project.str();
-  scope.subject = FALAJ_TRY(fields.text("subject"));
   const std::string ground = FALAJ_TRY(fields.required_text("ground"));
   const bool whole = FALAJ_TRY(fields.boolean("whole_project", false));
   FALAJ_TRY(fields.finish());
@@ -115,8 +114,8 @@ std::vector<net::Route> key_routes(Services& services) {
                   [&](const net::Request& request) { return raise(services, request); }));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/keys:shred", {"keys.shred", net::Target::in_project("Key")},
-      "Destroys the keys of {object}, or of one {subject} of it, on a {ground}: its data can never "
-      "be read again. The receipt is in the audit log.",
+      "Destroys the keys of {object} on a {ground}: its data can never be read again, and is gone "
+      "from memory at once. The receipt is in the audit log.",
       [&](const net::Request& request) { return shred(services, request); }));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/subjects:erase", {"keys.shred", net::Target::in_project("Key")},

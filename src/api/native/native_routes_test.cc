@@ -58,6 +58,7 @@ class NativeRoutesTest : public ::testing::Test {
     registry::ModelVersion broken;
     broken.model = "fraud";
     broken.project = world_.context.project.str();
+    broken.zone = world_.context.zone.name();
     EXPECT_TRUE(registry::keep_onnx(*world_.blobs, "this is no model", broken).ok());
     broken.run = RunId("broken");
     return world_.models->add_version(world_.context, broken)->version;

@@ -56,7 +56,6 @@ struct Words {
   std::string action;
   std::string end;
   std::string zone;
-  std::string subject;
   std::string ground;
   std::int64_t version = 0;
   std::int64_t sequence = 0;

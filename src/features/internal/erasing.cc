@@ -3,6 +3,7 @@
 #include <limits>
 #include <set>
 
+#include "features/internal/online_rows.h"
 #include "features/internal/segment_writer.h"
 
 namespace falaj::features {
@@ -152,6 +153,11 @@ Result<ErasedView> erase_from_view(const ErasingStores& stores,
                                {keys.begin(), keys.end()});
   };
   report.online = FALAJ_TRY(erase_online());
+  if (definition.entity.row_key == storage::RowKey::kItsOwn) {
+    const Zone zone = segments.empty() ? context.zone : segments.front().zone;
+    report.owner = owner_of_view(definition.project, zone, definition.view.name);
+    for (const std::string& key : keys) report.own_keys.push_back(kRowMark + key);
+  }
   FALAJ_TRY(stores.sql.write([&](storage::SqlTransaction& tx) -> Status {
     for (const Replacement& one : replaced) FALAJ_TRY(replace(tx, definition, one));
     report.quarantines = FALAJ_TRY(drop_quarantines(tx, definition));
@@ -161,6 +167,34 @@ Result<ErasedView> erase_from_view(const ErasingStores& stores,
   FALAJ_TRY(erase_online());
   FALAJ_TRY(finish_erasures(stores.sql, stores.blobs));
   return report;
+}
+
+Status forget_view(const ErasingStores& stores, const std::string& project, const std::string& view,
+                   const Zone& zone) {
+  FALAJ_TRY(stores.online.forget(ProjectName(project), view, zone));
+  const storage::SqlParams place{project, view, zone.name()};
+  FALAJ_TRY(stores.sql.write([&](storage::SqlTransaction& tx) -> Status {
+    FALAJ_TRY(tx.execute(
+        "INSERT OR IGNORE INTO feature_erased_blobs (project, zone, view, blob)"
+        " SELECT c.project, c.zone, c.view, s.blob FROM feature_segments s JOIN feature_commits c"
+        " ON c.commit_number = s.commit_number WHERE c.project = ? AND c.view = ? AND c.zone = ?",
+        place));
+    FALAJ_TRY(tx.execute(
+        "INSERT OR IGNORE INTO feature_erased_blobs (project, zone, view, blob)"
+        " SELECT project, zone, view, blob FROM feature_quarantines WHERE project = ? AND view = ?"
+        " AND zone = ?",
+        place));
+    FALAJ_TRY(
+        tx.execute("DELETE FROM feature_segments WHERE commit_number IN (SELECT commit_number FROM"
+                   " feature_commits WHERE project = ? AND view = ? AND zone = ?)",
+                   place));
+    FALAJ_TRY(tx.execute(
+        "DELETE FROM feature_quarantines WHERE project = ? AND view = ? AND zone = ?", place));
+    FALAJ_TRY(tx.execute(
+        "UPDATE feature_commits SET rows = 0 WHERE project = ? AND view = ? AND zone = ?", place));
+    return {};
+  }));
+  return finish_erasures(stores.sql, stores.blobs);
 }
 
 }  // namespace falaj::features

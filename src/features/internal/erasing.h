@@ -21,4 +21,9 @@ Result<ErasedView> erase_from_view(const ErasingStores& stores,
                                    const security::RequestContext& context,
                                    const ViewDefinition& definition, const Subject& subject);
 
+// All of a view whose keys were destroyed: its rows in memory and online, its segments and
+// quarantines. Needs neither keys nor definition; safe to repeat.
+Status forget_view(const ErasingStores& stores, const std::string& project, const std::string& view,
+                   const Zone& zone);
+
 }  // namespace falaj::features

@@ -62,6 +62,7 @@ ViewIndex::Put ViewIndex::put(std::string_view key, std::span<const std::uint64_
     const std::uint32_t added = shard.add(key, hash);
     shard.words.insert(shard.words.end(), row.begin(), row.end());
     if (replaced == Replaced::kKeep) shard.replaced.try_emplace(added);
+    ++shard.live;
     keys_.fetch_add(1, std::memory_order_relaxed);
     return Put::kNewer;
   }
@@ -90,8 +91,26 @@ bool ViewIndex::erase(std::string_view key) {
   std::fill_n(shard.words.begin() + static_cast<std::ptrdiff_t>(row * width_), width_, 0);
   shard.hashes[row] = ~hash;
   shard.replaced.erase(row);
+  --shard.live;
   keys_.fetch_sub(1, std::memory_order_relaxed);
   return true;
+}
+
+void ViewIndex::clear() {
+  for (Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    std::fill(shard.key_bytes.begin(), shard.key_bytes.end(), '\0');
+    std::fill(shard.words.begin(), shard.words.end(), 0);
+    for (auto& [row, words] : shard.replaced) std::fill(words.begin(), words.end(), 0);
+    keys_.fetch_sub(shard.live, std::memory_order_relaxed);
+    shard.live = 0;
+    shard.table.clear();
+    shard.hashes.clear();
+    shard.key_ends.clear();
+    shard.key_bytes.clear();
+    shard.words.clear();
+    shard.replaced.clear();
+  }
 }
 
 void ViewIndex::show(std::uint64_t commit) {

@@ -67,6 +67,8 @@ class ViewIndex {
   Put put(std::string_view key, std::span<const std::uint64_t> row, Replaced replaced);
   // Forgets the row and overwrites it. False when there was none.
   bool erase(std::string_view key);
+  // Forgets every row and overwrites them all.
+  void clear();
   // Rows of commits up to this one are visible from now on.
   void show(std::uint64_t commit);
 
@@ -100,6 +102,7 @@ class ViewIndex {
     std::vector<std::uint64_t> key_ends;
     std::string key_bytes;
     std::vector<std::uint64_t> words;
+    std::uint64_t live = 0;  // Rows that were not erased.
     // What the rows of the publish under way have replaced; empty words: nothing was there.
     std::unordered_map<std::uint32_t, std::vector<std::uint64_t>> replaced;
 

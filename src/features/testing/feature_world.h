@@ -38,6 +38,7 @@ class BreakableKv final : public storage::KvStore {
     if (broken_) return Error(Code::kUnavailable, "the disk went away");
     return inner_.write(owner, batch);
   }
+  Status clear(const storage::Owner& owner) override { return inner_.clear(owner); }
   Status scan(const storage::Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
     return inner_.scan(owner, visit);

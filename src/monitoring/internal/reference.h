@@ -12,7 +12,8 @@ namespace falaj::monitoring {
 
 struct Reference {
   std::string training_set;  // Manifest id.
-  std::vector<Bins> bins;    // In the model's column order.
+  Zone zone{};               // Of the model's version.
+  std::vector<Bins> bins{};  // In the model's column order.
   Profile profile;
 };
 

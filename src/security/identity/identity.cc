@@ -477,9 +477,11 @@ Result<User> Identity::find(const std::string& name_or_id) const {
   const auto now = directory_.snapshot();
   const auto by_id = now->accounts.find(name_or_id);
   if (by_id != now->accounts.end()) return by_id->second.user;
-  const bool prefixed = name_or_id.find(':') != std::string::npos;
-  const auto id = now->names.find(prefixed ? name_or_id : "user:" + name_or_id);
-  if (id != now->names.end()) return now->accounts.find(id->second)->second.user;
+  // "alice", "user:alice", "service:etl", and "oidc:alice" as lists show those of the provider.
+  for (const std::string& name : {name_or_id, "user:" + name_or_id}) {
+    const auto id = now->names.find(name);
+    if (id != now->names.end()) return now->accounts.find(id->second)->second.user;
+  }
   return Error{Code::kNotFound, "there is no user or service '" + name_or_id + "'"};
 }
 

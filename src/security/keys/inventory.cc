@@ -77,7 +77,17 @@ Result<std::vector<RingInfo>> StoredKeyTree::inventory() {
     return {};
   }));
   std::vector<RingInfo> infos;
+  std::map<std::string, std::size_t> subjects;  // By the ring above: their line.
   for (const Ring& ring : tables.rings) {
+    if (ring.place.level() == "subject") {
+      const auto line = subjects.find(ring.parent);
+      if (line != subjects.end()) {
+        infos[line->second].data_keys += at_or_empty(tables.data_keys, ring.id);
+        infos[line->second].stale += at_or_empty(tables.stale, ring.id);
+        continue;
+      }
+      subjects.emplace(ring.parent, infos.size());
+    }
     RingInfo info;
     info.id = ring.id;
     info.level = ring.place.level();
@@ -91,7 +101,8 @@ Result<std::vector<RingInfo>> StoredKeyTree::inventory() {
     info.stale = at_or_empty(tables.stale, ring.id);
     info.created = ring.created;
     info.rotated = Timestamp{at_or_empty(tables.rotated, ring.id)};
-    info.shredded = ring.shredded;
+    // One person's end is not that of the others.
+    if (info.level != "subject") info.shredded = ring.shredded;
     infos.push_back(std::move(info));
   }
   return infos;

@@ -57,7 +57,7 @@ struct RingInfo {
   std::string parent;  // Id of the ring above; of the root for machine and project keys.
   std::int64_t version = 0;
   std::int64_t min_version = 1;
-  std::int64_t data_keys = 0;  // That stand directly under it.
+  std::int64_t data_keys = 0;  // That stand directly under it; of a line of subjects: all of them.
   std::int64_t stale = 0;      // Of them and of the rings below: wrapped by an older version.
   Timestamp created{};
   Timestamp rotated{};   // When the newest version was made.
@@ -77,6 +77,7 @@ struct ShredReceipt {
   std::string project;
   Zone zone;
   std::string object;
+  std::string level;               // What was destroyed: "project", "object", "subject".
   std::vector<std::string> rings;  // Their ids.
   std::int64_t versions = 0;       // Key versions destroyed.
   std::int64_t data_keys = 0;      // Data keys destroyed.
@@ -113,6 +114,14 @@ class KeyTree {
   virtual Result<SharedKey> stable_key(const KeyScope& scope) = 0;
   // The same, only if it is in memory: never blocks. nullptr otherwise.
   virtual SharedKey kept_key(const KeyScope& scope) const = 0;
+  // The stable keys of many subjects of one object (scope.subject is not looked at), in their
+  // order. kMake makes all that are missing in one transaction; kNull leaves null where there is
+  // none (any more). None is kept in memory. Cost: some 10 µs for each that is there, 30 for a new
+  // one.
+  enum class Missing : std::uint8_t { kMake, kNull };
+  virtual Result<std::vector<SharedKey>> subject_keys(const KeyScope& scope,
+                                                      const std::vector<std::string>& subjects,
+                                                      Missing missing) = 0;
   // Of the machine itself, for a whole store: "metadata.db". The same for ever.
   virtual Result<crypto::SecretBytes> store_key(std::string_view name) = 0;
 
@@ -134,7 +143,7 @@ class KeyTree {
   virtual Status receipt_audited(const std::string& id) = 0;
   virtual void set_shred_guard(ShredGuard guard) = 0;
 
-  // Living and shredded rings, oldest first.
+  // Living and shredded rings, oldest first. The subjects of an object are one line: how many live.
   virtual Result<std::vector<RingInfo>> inventory() = 0;
   virtual Result<std::vector<RootKey>> roots() = 0;
   virtual std::string vault_name() const = 0;

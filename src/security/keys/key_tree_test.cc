@@ -214,6 +214,42 @@ TEST_F(KeyTreeTest, a_removed_data_key_is_gone_and_only_that) {
   EXPECT_TRUE(world.tree->open_data_key(kActivity, b.wrapped).ok());
 }
 
+TEST_F(KeyTreeTest, many_subjects_get_their_keys_at_once_and_lose_them_one_by_one) {
+  const auto keys = [&](const std::vector<std::string>& who, KeyTree::Missing missing) {
+    return world.tree->subject_keys(kActivity, who, missing).value();
+  };
+  EXPECT_EQ(keys({"ann"}, KeyTree::Missing::kNull), std::vector<SharedKey>{nullptr});
+  const auto first = keys({"ann", "bob", "ann"}, KeyTree::Missing::kMake);
+  EXPECT_EQ(first[0]->view(), first[2]->view()) << "one person, one key";
+  EXPECT_NE(first[0]->view(), first[1]->view());
+  world.reopen();
+  const auto again = keys({"cy", "bob", "ann"}, KeyTree::Missing::kMake);
+  EXPECT_EQ(again[1]->view(), first[1]->view());
+  EXPECT_EQ(again[2]->view(), first[0]->view());
+  KeyScope one = kActivity;
+  one.subject = "bob";
+  EXPECT_EQ(world.tree->stable_key(one).value()->view(), first[1]->view()) << "the same key";
+
+  std::map<std::string, int> lines;
+  for (const RingInfo& ring : world.tree->inventory().value()) {
+    ++lines[ring.level];
+    if (ring.level != "subject") continue;
+    EXPECT_EQ(ring.data_keys, 3);
+  }
+  EXPECT_EQ(lines["subject"], 1) << "not a line for each person";
+
+  const ShredReceipt receipt = world.tree->shred(one).value();
+  EXPECT_EQ(receipt.level, "subject");
+  EXPECT_EQ(receipt.opens_refused, 1);
+  const auto after = keys({"ann", "bob", "cy"}, KeyTree::Missing::kNull);
+  EXPECT_EQ(after[0]->view(), first[0]->view());
+  EXPECT_EQ(after[1], nullptr);
+  EXPECT_NE(after[2], nullptr);
+  KeyScope object = kActivity;
+  EXPECT_EQ(world.tree->shred(object).value().level, "object");
+  for (const SharedKey& key : keys({"ann", "cy"}, KeyTree::Missing::kNull)) EXPECT_EQ(key, nullptr);
+}
+
 TEST_F(KeyTreeTest, inventory_shows_every_ring_with_its_counts) {
   KeyScope subject = kActivity;
   subject.subject = "customer 17";

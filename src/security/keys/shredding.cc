@@ -15,6 +15,7 @@ Result<ShredReceipt> receipt_from(const Value& value) {
   receipt.project = value.text("project");
   receipt.zone = Zone(value.text("zone"));
   receipt.object = value.text("object");
+  receipt.level = value.text("level");
   if (value["rings"].is_array()) {
     for (const Value& ring : value["rings"].as_array()) {
       if (ring.is_string()) receipt.rings.push_back(ring.as_string());
@@ -42,6 +43,7 @@ Value ShredReceipt::to_value() const {
   value["project"] = project;
   value["zone"] = zone.name();
   value["object"] = object;
+  value["level"] = level;
   value["rings"] = Value::array();
   for (const std::string& ring : rings) value["rings"].push(ring);
   value["versions"] = versions;
@@ -123,6 +125,7 @@ Result<ShredReceipt> StoredKeyTree::shred(const KeyScope& scope) {
   receipt.project = place.project;
   receipt.zone = scope.zone;
   receipt.object = place.object;
+  receipt.level = place.level();
   receipt.at = clock_.now();
   for (const Ring& ring : rings) receipt.rings.push_back(ring.id);
   {

@@ -131,6 +131,7 @@ class GuardedKv final : public KvStore {
     exits_.count(passage, bytes);
     return {};
   }
+  Status clear(const Owner& owner) override { return inner_->clear(owner); }
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
     const Passage passage = FALAJ_TRY(pass(exits_, Exit::kReplicate, owner, 0));

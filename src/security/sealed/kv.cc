@@ -16,6 +16,16 @@ constexpr std::size_t kTokenBytes = 16;
 constexpr std::size_t kLengthBytes = 4;
 // Rows of one write from which a second thread is worth its start.
 constexpr std::size_t kSharedRows = 2'000;
+// Rows with keys of their own that a scan opens together.
+constexpr std::size_t kRowsAtOnce = 1'000;
+
+// In front of every sealed row: whose key opens it.
+constexpr char kOwnersKey = 1;
+constexpr char kRowsOwnKey = 2;
+
+keys::KeyScope scope_of(const Owner& owner, std::string_view purpose) {
+  return {owner.project.str(), owner.zone, owner.object, "", std::string(purpose)};
+}
 
 // What one call needs of an owner's keys.
 struct OwnerKeys {
@@ -27,14 +37,18 @@ struct OwnerKeys {
     return crypto::hmac_sha256(tokens->view(), key).substr(0, kTokenBytes);
   }
 
-  std::string seal(std::string_view token, std::string_view key, std::string_view value) const {
+  // `own` is the row's key, or null for the owner's.
+  std::string seal(std::string_view token, std::string_view key, std::string_view value,
+                   const keys::SharedKey& own) const {
     std::string plain;
     plain.reserve(kLengthBytes + key.size() + value.size());
     for (int shift = 24; shift >= 0; shift -= 8) {
       plain.push_back(static_cast<char>(key.size() >> shift));
     }
     plain.append(key).append(value);
-    std::string sealed = crypto::seal(*values, plain, std::string(aad).append(token));
+    const char kind = own == nullptr ? kOwnersKey : kRowsOwnKey;
+    std::string sealed(1, kind);
+    sealed += crypto::seal(own == nullptr ? *values : *own, plain, aad_for(kind, token));
     crypto::wipe(plain);
     return sealed;
   }
@@ -45,9 +59,13 @@ struct OwnerKeys {
     std::string_view value() const { return std::string_view(plain).substr(kLengthBytes + length); }
     std::size_t length = 0;
   };
-  Result<Opened> open(std::string_view token, std::string_view sealed) const {
+  // `own` is needed for a row that has a key of its own: see has_own_key().
+  Result<Opened> open(std::string_view token, std::string_view sealed,
+                      const keys::SharedKey& own) const {
+    if (sealed.empty()) return crypto::decrypt_failed();
     Opened out;
-    out.plain = FALAJ_TRY(crypto::open(*values, sealed, std::string(aad).append(token)));
+    out.plain = FALAJ_TRY(crypto::open(own == nullptr ? *values : *own, sealed.substr(1),
+                                       aad_for(sealed.front(), token)));
     if (out.plain.size() < kLengthBytes) return crypto::decrypt_failed();
     for (std::size_t i = 0; i < kLengthBytes; ++i) {
       out.length = out.length << 8 | static_cast<unsigned char>(out.plain[i]);
@@ -55,7 +73,28 @@ struct OwnerKeys {
     if (out.length > out.plain.size() - kLengthBytes) return crypto::decrypt_failed();
     return out;
   }
+
+ private:
+  std::string aad_for(char kind, std::string_view token) const {
+    return std::string(aad).append(1, kind).append(token);
+  }
 };
+
+bool has_own_key(std::string_view sealed) {
+  return !sealed.empty() && sealed.front() == kRowsOwnKey;
+}
+
+Result<OwnerKeys> keys_of(keys::KeyTree& tree, const Owner& owner) {
+  OwnerKeys out;
+  out.values = FALAJ_TRY(tree.stable_key(scope_of(owner, "kv")));
+  out.tokens = FALAJ_TRY(tree.stable_key(scope_of(owner, "token")));
+  out.aad = crypto::Tlv("falaj/v1/kv")
+                .add(owner.project.str())
+                .add(owner.zone.name())
+                .add(owner.object)
+                .str();
+  return out;
+}
 
 class SealedKvStore final : public storage::KvStore {
  public:
@@ -63,80 +102,139 @@ class SealedKvStore final : public storage::KvStore {
       : inner_(std::move(inner)), keys_(keys) {}
 
   Result<std::optional<std::string>> get(const Owner& owner, std::string_view key) const override {
-    const OwnerKeys mine = FALAJ_TRY(keys_of(owner));
-    const std::string token = mine.token_of(key);
-    const auto sealed = FALAJ_TRY(inner_->get(owner, token));
-    return open(mine, token, sealed, key);
+    auto rows = FALAJ_TRY(get_many(owner, {std::string(key)}));
+    return std::move(rows.front());
   }
 
   Result<std::vector<std::optional<std::string>>> get_many(
       const Owner& owner, const std::vector<std::string>& keys) const override {
-    const OwnerKeys mine = FALAJ_TRY(keys_of(owner));
+    const OwnerKeys mine = FALAJ_TRY(keys_of(keys_, owner));
     std::vector<std::string> tokens;
     for (const std::string& key : keys) tokens.push_back(mine.token_of(key));
     const auto sealed = FALAJ_TRY(inner_->get_many(owner, tokens));
-    std::vector<std::optional<std::string>> out;
+    std::vector<Row> rows;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      out.push_back(FALAJ_TRY(open(mine, tokens[i], sealed[i], keys[i])));
+      if (sealed[i]) rows.push_back({tokens[i], *sealed[i], i});
     }
+    std::vector<std::optional<std::string>> out(keys.size());
+    FALAJ_TRY(open_rows(mine, owner, rows, [&](const Row& row, const OwnerKeys::Opened& opened) {
+      if (opened.key() != keys[row.place]) return Status(crypto::decrypt_failed());
+      out[row.place] = std::string(opened.value());
+      return Status();
+    }));
     return out;
   }
 
   Status write(const Owner& owner, const std::vector<KvWrite>& batch) override {
-    const OwnerKeys mine = FALAJ_TRY(keys_of(owner));
+    const OwnerKeys mine = FALAJ_TRY(keys_of(keys_, owner));
     std::vector<KvWrite> sealed(batch.size());
+    const auto name_part = [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) sealed[i].key = mine.token_of(batch[i].key);
+    };
+    in_two(batch.size(), name_part);
+    const std::vector<keys::SharedKey> own = FALAJ_TRY(own_keys(owner, batch, sealed));
     const auto seal_part = [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        sealed[i].key = mine.token_of(batch[i].key);
         if (!batch[i].value) continue;
-        sealed[i].value = mine.seal(sealed[i].key, batch[i].key, *batch[i].value);
+        sealed[i].value =
+            mine.seal(sealed[i].key, batch[i].key, *batch[i].value, own.empty() ? nullptr : own[i]);
       }
     };
-    // An ingest writes many thousand rows at once, while its other threads have nothing to do.
-    const std::size_t apart = batch.size() >= kSharedRows ? batch.size() / 2 : 0;
-    std::thread helping;
-    if (apart > 0) helping = std::thread(seal_part, 0, apart);
-    seal_part(apart, batch.size());
-    if (helping.joinable()) helping.join();
+    in_two(batch.size(), seal_part);
     return inner_->write(owner, sealed);
   }
 
+  Status clear(const Owner& owner) override { return inner_->clear(owner); }
+
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
-    const OwnerKeys mine = FALAJ_TRY(keys_of(owner));
+    const OwnerKeys mine = FALAJ_TRY(keys_of(keys_, owner));
     Status status;
+    bool more = true;
+    std::vector<Row> waiting;  // Rows with keys of their own: opened many at a time.
+    const auto open_waiting = [&] {
+      status = open_rows(mine, owner, waiting, [&](const Row&, const OwnerKeys::Opened& opened) {
+        more = more && visit(opened.key(), opened.value());
+        return Status();
+      });
+      waiting.clear();
+      return status.ok() && more;
+    };
     FALAJ_TRY(inner_->scan(owner, [&](std::string_view token, std::string_view sealed) {
-      const Result<OwnerKeys::Opened> row = mine.open(token, sealed);
-      if (row.ok()) return visit(row->key(), row->value());
+      if (has_own_key(sealed)) {
+        waiting.push_back({std::string(token), std::string(sealed), 0});
+        return waiting.size() < kRowsAtOnce || open_waiting();
+      }
+      const Result<OwnerKeys::Opened> row = mine.open(token, sealed, nullptr);
+      if (row.ok()) return more = visit(row->key(), row->value());
       status = row.error();
       return false;
     }));
+    if (status.ok() && more && !waiting.empty()) open_waiting();
     return status;
   }
   Status copy_to(const std::string& folder) const override { return inner_->copy_to(folder); }
 
  private:
-  Result<OwnerKeys> keys_of(const Owner& owner) const {
-    OwnerKeys out;
-    out.values =
-        FALAJ_TRY(keys_.stable_key({owner.project.str(), owner.zone, owner.object, "", "kv"}));
-    out.tokens =
-        FALAJ_TRY(keys_.stable_key({owner.project.str(), owner.zone, owner.object, "", "token"}));
-    out.aad = crypto::Tlv("falaj/v1/kv")
-                  .add(owner.project.str())
-                  .add(owner.zone.name())
-                  .add(owner.object)
-                  .str();
+  struct Row {
+    std::string token;
+    std::string sealed;
+    std::size_t place = 0;  // Of the caller's.
+  };
+
+  // An ingest writes many thousand rows at once, while its other threads have nothing to do.
+  template <class Part>
+  static void in_two(std::size_t count, const Part& part) {
+    const std::size_t apart = count >= kSharedRows ? count / 2 : 0;
+    std::thread second;
+    if (apart > 0) second = std::thread(part, 0, apart);
+    part(apart, count);
+    if (second.joinable()) second.join();
+  }
+
+  // The keys of rows that get one of their own; null for the others, empty when there is none.
+  Result<std::vector<keys::SharedKey>> own_keys(const Owner& owner,
+                                                const std::vector<KvWrite>& batch,
+                                                const std::vector<KvWrite>& named) const {
+    std::vector<std::string> subjects;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (!batch[i].value || batch[i].sealed_by != storage::RowKey::kItsOwn) continue;
+      subjects.push_back(named[i].key);
+      places.push_back(i);
+    }
+    if (subjects.empty()) return std::vector<keys::SharedKey>();
+    const auto made = FALAJ_TRY(
+        keys_.subject_keys(scope_of(owner, "kv"), subjects, keys::KeyTree::Missing::kMake));
+    std::vector<keys::SharedKey> out(batch.size());
+    for (std::size_t i = 0; i < places.size(); ++i) out[places[i]] = made[i];
     return out;
   }
 
-  static Result<std::optional<std::string>> open(const OwnerKeys& mine, std::string_view token,
-                                                 const std::optional<std::string>& sealed,
-                                                 std::string_view key) {
-    if (!sealed) return std::optional<std::string>();
-    const OwnerKeys::Opened row = FALAJ_TRY(mine.open(token, *sealed));
-    if (row.key() != key) return crypto::decrypt_failed();
-    return std::optional<std::string>(row.value());
+  // Calls use(row, opened) for each; a row whose own key was destroyed is left out.
+  template <class Use>
+  Status open_rows(const OwnerKeys& mine, const Owner& owner, const std::vector<Row>& rows,
+                   const Use& use) const {
+    std::vector<std::string> subjects;
+    for (const Row& row : rows) {
+      if (has_own_key(row.sealed)) subjects.push_back(row.token);
+    }
+    std::vector<keys::SharedKey> own;
+    if (!subjects.empty()) {
+      own = FALAJ_TRY(
+          keys_.subject_keys(scope_of(owner, "kv"), subjects, keys::KeyTree::Missing::kNull));
+    }
+    std::size_t next = 0;
+    for (const Row& row : rows) {
+      keys::SharedKey key;
+      if (has_own_key(row.sealed)) {
+        key = own[next++];
+        if (key == nullptr) continue;
+      }
+      const OwnerKeys::Opened opened = FALAJ_TRY(mine.open(row.token, row.sealed, key));
+      FALAJ_TRY(use(row, opened));
+    }
+    return {};
   }
 
   const std::unique_ptr<storage::KvStore> inner_;
@@ -148,6 +246,14 @@ class SealedKvStore final : public storage::KvStore {
 std::unique_ptr<storage::KvStore> seal_kv(std::unique_ptr<storage::KvStore> inner,
                                           keys::KeyTree& keys) {
   return std::make_unique<SealedKvStore>(std::move(inner), keys);
+}
+
+Result<keys::KeyScope> row_scope(keys::KeyTree& keys, const storage::Owner& owner,
+                                 std::string_view key) {
+  const OwnerKeys mine = FALAJ_TRY(keys_of(keys, owner));
+  keys::KeyScope scope = scope_of(owner, "kv");
+  scope.subject = mine.token_of(key);
+  return scope;
 }
 
 }  // namespace falaj::security::sealed

@@ -18,4 +18,9 @@ namespace falaj::security::sealed {
 std::unique_ptr<storage::KvStore> seal_kv(std::unique_ptr<storage::KvStore> inner,
                                           keys::KeyTree& keys);
 
+// The key that a row with RowKey::kItsOwn is sealed under, for KeyTree::shred. A row whose key was
+// destroyed is not there any more, wherever its bytes may lie.
+Result<keys::KeyScope> row_scope(keys::KeyTree& keys, const storage::Owner& owner,
+                                 std::string_view key);
+
 }  // namespace falaj::security::sealed

@@ -38,6 +38,10 @@ class OpenKv final : public storage::KvStore {
     }
     return {};
   }
+  Status clear(const Owner& owner) override {
+    rows_.erase(owner);
+    return {};
+  }
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
     for (const auto& [key, value] : rows_[owner]) {
@@ -113,6 +117,64 @@ TEST_F(SealedKvTest, what_was_changed_or_moved_does_not_open) {
   int seen = 0;
   EXPECT_FALSE(store_->scan(kOther, [&](auto, auto) { return ++seen > 0; }).ok());
   EXPECT_EQ(seen, 0);
+}
+
+TEST_F(SealedKvTest, a_row_with_a_key_of_its_own_is_destroyed_alone) {
+  const auto own = [](std::string key, std::string value) {
+    return storage::KvWrite{std::move(key), std::move(value), storage::RowKey::kItsOwn};
+  };
+  std::vector<storage::KvWrite> batch{own("ann", "1"), own("bob", "2"), {"mark", "3"}};
+  for (int i = 0; i < 3'000; ++i) batch.push_back(own("k" + std::to_string(i), "v"));
+  ASSERT_TRUE(store_->write(kOwner, batch).ok());
+  ASSERT_TRUE(store_->write(kOwner, {own("bob", "4")}).ok());
+  const auto read = [&](std::string_view key) { return store_->get(kOwner, key).value(); };
+  EXPECT_EQ(read("ann"), "1");
+  EXPECT_EQ(read("bob"), "4");
+  const OpenKv::Rows before = disk_[kOwner];
+
+  const keys::KeyScope ann = row_scope(*world_.tree, kOwner, "ann").value();
+  const keys::ShredReceipt receipt = world_.tree->shred(ann).value();
+  EXPECT_EQ(receipt.level, "subject");
+  EXPECT_EQ(receipt.data_keys, 1);
+  EXPECT_EQ(disk_[kOwner], before) << "the bytes lie where they lay, and cannot be read";
+  EXPECT_EQ(read("ann"), std::nullopt);
+  EXPECT_EQ(read("bob"), "4");
+  EXPECT_EQ(read("mark"), "3");
+  std::size_t seen = 0;
+  ASSERT_TRUE(store_
+                  ->scan(kOwner,
+                         [&](std::string_view key, std::string_view) {
+                           EXPECT_NE(key, "ann");
+                           return ++seen > 0;
+                         })
+                  .ok());
+  EXPECT_EQ(seen, 3'002u);
+  world_.reopen();
+  const auto again = seal_kv(std::make_unique<OpenKv>(disk_), *world_.tree);
+  EXPECT_EQ(again->get(kOwner, "ann").value(), std::nullopt);
+  EXPECT_EQ(again->get(kOwner, "k2999").value(), "v");
+  // Who comes back gets another key.
+  ASSERT_TRUE(again->write(kOwner, {own("ann", "5")}).ok());
+  EXPECT_EQ(again->get(kOwner, "ann").value(), "5");
+}
+
+TEST_F(SealedKvTest, rows_with_keys_of_their_own_survive_rotation_of_what_is_above) {
+  ASSERT_TRUE(store_->write(kOwner, {{"ann", "1", storage::RowKey::kItsOwn}}).ok());
+  const keys::KeyScope object{"pay", Zone("ae"), kOwner.object, "", ""};
+  ASSERT_TRUE(world_.tree->rotate(object).ok());
+  ASSERT_TRUE(world_.tree->raise_min_version(object, 2).ok());
+  EXPECT_EQ(store_->get(kOwner, "ann").value(), "1");
+  ASSERT_TRUE(store_->write(kOwner, {{"bob", "2", storage::RowKey::kItsOwn}}).ok());
+  EXPECT_EQ(store_->get(kOwner, "bob").value(), "2");
+}
+
+TEST_F(SealedKvTest, clear_needs_no_key) {
+  ASSERT_TRUE(store_->write(kOwner, {{"ann", "1"}}).ok());
+  ASSERT_TRUE(store_->write(kOther, {{"ann", "2"}}).ok());
+  ASSERT_TRUE(world_.tree->shred({"pay", Zone("ae"), kOwner.object, "", ""}).ok());
+  ASSERT_TRUE(store_->clear(kOwner).ok());
+  EXPECT_TRUE(disk_[kOwner].empty());
+  EXPECT_EQ(store_->get(kOther, "ann").value(), "2");
 }
 
 TEST_F(SealedKvTest, after_shredding_nothing_opens) {

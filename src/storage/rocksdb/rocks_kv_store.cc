@@ -119,6 +119,7 @@ class RocksKvStore final : public KvStore {
   Result<std::vector<std::optional<std::string>>> get_many(
       const Owner& owner, const std::vector<std::string>& keys) const override;
   Status write(const Owner& owner, const std::vector<KvWrite>& batch) override;
+  Status clear(const Owner& owner) override;
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override;
 
@@ -132,6 +133,7 @@ class RocksKvStore final : public KvStore {
   }
 
  private:
+  Status commit(rdb::WriteBatch& changes);
   Status resume();
   Status write_failed(const rdb::Status& status);
 
@@ -172,9 +174,33 @@ Status RocksKvStore::write(const Owner& owner, const std::vector<KvWrite>& batch
         write.value.has_value() ? changes.Put(place, *write.value) : changes.Delete(place);
     if (!added.ok()) return to_error(added, "write to " + folder_);
   }
+  return commit(changes);
+}
+
+Status RocksKvStore::commit(rdb::WriteBatch& changes) {
   if (was_full_.load()) FALAJ_TRY(resume());
   const rdb::Status status = db_->Write(write_options_, &changes);
   return status.ok() ? Status() : write_failed(status);
+}
+
+// The deletion is durable before the files are rewritten: what is left in old files is sealed.
+Status RocksKvStore::clear(const Owner& owner) {
+  const std::string begin = shelf_of(owner);
+  std::string end = begin;  // The next shelf: counted up as one large number.
+  while (!end.empty() && end.back() == '\xff') end.pop_back();
+  if (end.empty()) return Error{Code::kInternal, "an owner's shelf is the last there can be"};
+  end.back() = static_cast<char>(end.back() + 1);
+  rdb::WriteBatch changes;
+  const rdb::Status added = changes.DeleteRange(begin, end);
+  if (!added.ok()) return to_error(added, "clear in " + folder_);
+  FALAJ_TRY(commit(changes));
+  const rdb::Slice from(begin);
+  const rdb::Slice to(end);
+  rdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rdb::BottommostLevelCompaction::kForce;
+  const rdb::Status compacted = db_->CompactRange(options, &from, &to);
+  if (!compacted.ok()) log::warn("rocksdb compaction failed", {{"reason", compacted.ToString()}});
+  return {};
 }
 
 // RocksDB refuses writes after a full disk until it is told to try again.

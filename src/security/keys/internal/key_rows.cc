@@ -237,6 +237,17 @@ Result<std::optional<StoredDataKey>> find_stable_key(SqlTransaction& tx, const s
                                  {ring, purpose}, data_key_from);
 }
 
+Result<std::optional<SubjectRows>> find_subject(SqlTransaction& tx, const Place& place,
+                                                const std::string& purpose) {
+  const std::optional<Ring> ring = FALAJ_TRY(find_ring(tx, place));
+  if (!ring) return std::optional<SubjectRows>();
+  const std::optional<StoredDataKey> key = FALAJ_TRY(find_stable_key(tx, ring->id, purpose));
+  if (!key) return std::optional<SubjectRows>();
+  const std::optional<RingVersion> version = FALAJ_TRY(find_version(tx, ring->id, key->version));
+  if (!version) return std::optional<SubjectRows>();
+  return std::optional<SubjectRows>(SubjectRows{*ring, *version, *key});
+}
+
 Status insert_data_key(SqlTransaction& tx, const StoredDataKey& key, Timestamp now) {
   return run(tx,
              "INSERT INTO data_keys (id, ring, version, purpose, stable, wrapped, created) "

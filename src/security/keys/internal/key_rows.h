@@ -82,6 +82,15 @@ Result<std::optional<StoredDataKey>> find_stable_key(SqlTransaction& tx, const s
 Status insert_data_key(SqlTransaction& tx, const StoredDataKey& key, Timestamp now);
 Status rewrap_data_key(SqlTransaction& tx, const StoredDataKey& key);
 
+// A living subject's ring, and the stable key of it for one purpose.
+struct SubjectRows {
+  Ring ring;
+  RingVersion version;  // The one that wraps `key`.
+  StoredDataKey key;
+};
+Result<std::optional<SubjectRows>> find_subject(SqlTransaction& tx, const Place& place,
+                                                const std::string& purpose);
+
 // Data keys of `ring` under a version before `version`, at most `limit`.
 Result<std::vector<StoredDataKey>> stale_data_keys(SqlTransaction& tx, const std::string& ring,
                                                    std::int64_t version, std::int64_t limit);

@@ -33,6 +33,9 @@ class StoredKeyTree final : public KeyTree {
   Status remove_data_key(const KeyScope& scope, std::string_view wrapped) override;
   Result<SharedKey> stable_key(const KeyScope& scope) override;
   SharedKey kept_key(const KeyScope& scope) const override;
+  Result<std::vector<SharedKey>> subject_keys(const KeyScope& scope,
+                                              const std::vector<std::string>& subjects,
+                                              Missing missing) override;
   Result<crypto::SecretBytes> store_key(std::string_view name) override;
   Result<RotateReport> rotate(const KeyScope& scope) override;
   Status raise_min_version(const KeyScope& scope, std::int64_t version) override;
@@ -69,6 +72,11 @@ class StoredKeyTree final : public KeyTree {
                                        const StoredDataKey& row);
   Result<crypto::SecretBytes> open_by_id(const Place& place, const std::string& purpose,
                                          const std::string& id);
+
+  // subjects.cc
+  Result<SharedKey> open_subject(const SubjectRows& rows);
+  Status make_subjects(const Ring& object, const std::string& purpose,
+                       const std::vector<Place>& places, std::vector<SharedKey>& keys);
 
   // rotation.cc
   Result<RotateReport> rotate_ring(const Place& place) FALAJ_REQUIRES(change_);

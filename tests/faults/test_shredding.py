@@ -1,0 +1,123 @@
+"""What was shredded is gone at once and for good; everything else stays.
+
+The strictest reader there is: an old copy of the online store and of every blob, put back under the
+living server. What was destroyed must not be readable from it. The control is a person whose rows
+have no key of their own: from the old copy they come back, or the test could not see anything.
+"""
+
+import os
+import shutil
+import unittest
+
+import shop
+from program import ProgramTest, wait_until
+
+PERSON = 7
+
+
+def present(server, customers=shop.CUSTOMERS):
+    """The customers whose features the online store has."""
+    found = set()
+    for answer in shop.predict(server, customers):
+        if all(status == "PRESENT" for status in answer["statuses"].values()):
+            found.add(answer["entity"]["customer_id"])
+    return found
+
+
+class Shredding(ProgramTest):
+    def open_shop(self, subject_keys):
+        server = self.server().start()
+        server.apply(
+            shop.thing(
+                "Entity",
+                "customer",
+                keys=[{"name": "customer_id", "type": "int64"}],
+                subject_keys=subject_keys,
+            )
+        )
+        declared = shop.features
+        shop.features = lambda: declared()[1:]
+        try:
+            shop.open_shop(server)
+        finally:
+            shop.features = declared
+        self.assertEqual(present(server), set(range(shop.CUSTOMERS)))
+        return server
+
+    def shred(self, server, what):
+        return server.good(
+            "POST", "/api/v1/keys:shred?project=default", {"object": what, "ground": "other"}
+        )
+
+    def erase_and_put_old_rows_back(self, subject_keys):
+        """Who is found after the old online store came back under today's keys."""
+        server = self.open_shop(subject_keys)
+        server.stop()
+        online = os.path.join(server.data, "online")
+        self.assertTrue(os.path.isdir(online))
+        shutil.copytree(online, online + ".old")
+        server.start()
+        server.wait_ready("shop")
+        reply = server.good(
+            "POST",
+            "/api/v1/subjects:erase?project=default",
+            {"entity": "customer", "key": {"customer_id": PERSON}, "ground": "erasure-request"},
+        )
+        self.assertEqual(present(server), set(range(shop.CUSTOMERS)) - {PERSON}, "at once")
+        server.stop()
+        shutil.rmtree(online)
+        os.rename(online + ".old", online)
+        server.start()
+        server.wait_ready("shop")
+        return server, reply, present(server)
+
+    def test_an_erased_person_cannot_be_read_from_an_old_copy(self):
+        server, reply, found = self.erase_and_put_old_rows_back(subject_keys=True)
+        self.assertEqual(found, set(range(shop.CUSTOMERS)) - {PERSON})
+        receipts = {receipt["object"]: receipt for receipt in reply["receipts"]}
+        person = receipts["FeatureView/visits"]
+        self.assertEqual(person["level"], "subject")
+        self.assertEqual(person["opens_refused"], person["opens_tried"])
+        marks = receipts["TrainingSet/shop"]["consequences"]["retrain_due"]
+        self.assertEqual([(mark["model"], mark["version"]) for mark in marks], [("shop", 1)])
+        audited = [entry["detail"] for entry in server.audited("key.shred")]
+        self.assertEqual(
+            {entry["id"] for entry in audited if "id" in entry},
+            {receipt["id"] for receipt in reply["receipts"]},
+        )
+        self.assertTrue(server.audit_holds())
+        # Who comes back is served again, under another key.
+        server.ingest("visits", shop.visits(1, day=3))
+        self.assertEqual(present(server), set(range(shop.CUSTOMERS)))
+
+    def test_without_a_key_of_their_own_the_old_copy_gives_them_back(self):
+        _, reply, found = self.erase_and_put_old_rows_back(subject_keys=False)
+        self.assertEqual(found, set(range(shop.CUSTOMERS)), "the control sees what is there")
+        self.assertNotIn("FeatureView/visits", {each["object"] for each in reply["receipts"]})
+
+    def test_a_shredded_view_is_gone_at_once_and_takes_new_rows(self):
+        server = self.open_shop(subject_keys=True)
+        outcome = self.shred(server, "FeatureView/visits")
+        self.assertEqual(outcome["opens_refused"], outcome["opens_tried"])
+        self.assertEqual(present(server), set(), "before any restart")
+        self.assertEqual(server.rows("visits"), 0)
+        server.kill()
+        server.start()
+        server.wait_ready("shop")
+        self.assertEqual(present(server), set())
+        server.ingest("visits", shop.visits(2, customers=10))
+        self.assertEqual(present(server), set(range(10)))
+        self.assertEqual(server.rows("bought"), shop.CUSTOMERS, "everything else stays")
+
+    def test_a_shredded_model_answers_nobody(self):
+        server = self.open_shop(subject_keys=False)
+        self.shred(server, "Model/shop")
+        reply = server.request("POST", "/api/v1/deployments/shop:predict", shop.entities(1))
+        self.assertEqual(reply.status, 503, reply.text)
+        wait_until(lambda: server.deployment("shop")["state"] == "failed", "the deployment")
+        export = server.request("GET", "/api/v1/models/shop/versions/1/onnx")
+        self.assertIn("FJ-7041", export.text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
