@@ -22,7 +22,7 @@ enum class Explain : std::uint8_t { kCode, kFull };  // kCode: reasons without s
 // How much work a cycle may do. Counts, not time: the same budget gives the same bytes everywhere.
 struct Budget {
   std::uint32_t threads = 1;             // Never changes the result.
-  std::uint32_t preemption_tries = 256;  // Jobs for which victims are looked for.
+  std::uint32_t preemption_tries = 64;   // Jobs for which victims are looked for.
   std::uint32_t max_preemptions = 1024;  // Victims.
   std::uint32_t placement_tries = 4096;  // Jobs that are looked for a place and have none.
   Explain explain = Explain::kFull;

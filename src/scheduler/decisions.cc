@@ -64,9 +64,7 @@ void put(Encoder& out, const Reason& reason) {
 }
 
 void put(Encoder& out, const Step& step) {
-  out.put(step.kind, step.job, step.score, step.best_victim_score);
-  for (const auto value : step.before) out.put(value);
-  for (const auto value : step.after) out.put(value);
+  out.put(step.job, step.admitted, step.level, step.deciding);
 }
 
 }  // namespace

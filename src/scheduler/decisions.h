@@ -60,7 +60,7 @@ struct Preempt {
   Index for_job = 0;
   PreemptCause cause = PreemptCause::kPriority;
   Timestamp deadline;          // When it must be gone.
-  std::int64_t lost_work = 0;  // Weighted unit-seconds that have to be done again.
+  std::int64_t lost_work = 0;  // GPU-seconds that have to be done again.
   bool operator==(const Preempt&) const = default;
 };
 
@@ -89,21 +89,14 @@ struct Hold {
   bool operator==(const Hold&) const = default;
 };
 
-// How good a set of running jobs is: for each height of the queue tree, leaves first, the weighted
-// use within what queues are entitled to, summed; compared from the first number on. Starting a job
-// never makes it less. See docs/internals/scheduler.md for why preemption therefore ends.
-using Potential = std::array<std::int64_t, kMaxDepth>;
-
-// One change of the set of running jobs, in the order in which they were decided.
-enum class StepKind : std::uint8_t { kAdmit, kPreempt, kGrow };
+// One claim, in the order in which they were decided: victims leave, a job gets their place. The
+// set of running jobs is better afterwards: see potential.h. The certificate says where that shows.
 struct Step {
-  StepKind kind = StepKind::kAdmit;
-  Index job = 0;  // Who comes or grows.
-  Potential before{};
-  Potential after{};
-  // If the potential stays equal, every victim's rank is worse than the job's.
-  std::int64_t score = 0;              // Of the job.
-  std::int64_t best_victim_score = 0;  // Of the victim with the best rank.
+  Index job = 0;               // Who comes.
+  std::uint32_t admitted = 0;  // How many of Decisions::admit had been decided before it.
+  std::uint8_t level = 0;      // The height of the queue tree at which the sets first differ, or
+                               // kMaxDepth if only who runs differs …
+  Index deciding = kAbsent;    // … and the first job in the order of rank that differs there.
   bool operator==(const Step&) const = default;
 };
 

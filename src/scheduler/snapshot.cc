@@ -38,6 +38,24 @@ Status check_node(const Snapshot& s, std::size_t i) {
   return {};
 }
 
+// Every domain lies within one of the next wider kind: a place in a near domain is then also within
+// every wider one.
+Status check_nested(const Snapshot& s) {
+  std::array<std::vector<Index>, 3> around;
+  for (auto& list : around) list.assign(s.nodes.size(), kAbsent);
+  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
+    const Node& n = s.nodes[i];
+    const Index wider[] = {n.domain[1], n.domain[2], n.zone};
+    for (std::size_t level = 0; level < 3; ++level) {
+      Index& known = around[level][n.domain[level]];
+      if (known == kAbsent) known = wider[level];
+      if (known != wider[level])
+        return wrong("node", i, "its domains do not lie within each other");
+    }
+  }
+  return {};
+}
+
 Status check_queue(const Snapshot& s, std::size_t i, std::vector<std::uint8_t>& depth) {
   const Queue& q = s.queues[i];
   if (q.parent != kAbsent && q.parent >= i) {
@@ -145,6 +163,7 @@ Status check(const Snapshot& s) {
   if (s.zones.size() > 64) return wrong("zone", s.zones.size(), "there are at most 64");
   for (std::size_t i = 0; i < s.classes.size(); ++i) FALAJ_TRY(check_class(s, i));
   for (std::size_t i = 0; i < s.nodes.size(); ++i) FALAJ_TRY(check_node(s, i));
+  FALAJ_TRY(check_nested(s));
   std::vector<std::uint8_t> depth(s.queues.size());
   for (std::size_t i = 0; i < s.queues.size(); ++i) FALAJ_TRY(check_queue(s, i, depth));
   for (std::size_t i = 0; i < s.shapes.size(); ++i) FALAJ_TRY(check_shape(s, i));

@@ -73,8 +73,9 @@ enum class NodeHealth : std::uint8_t { kUp, kHot, kCordoned, kDown };
 
 struct Node {
   Index node_class = 0;
-  Index zone = 0;                         // Where its bytes are: position in Snapshot::zones.
-  std::array<Index, 3> domain{};          // NVLink domain, rack, block: dense numbers.
+  Index zone = 0;  // Where its bytes are: position in Snapshot::zones.
+  std::array<Index, 3>
+      domain{};  // NVLink domain, rack, block: dense numbers, each within the next.
   NodeHealth health = NodeHealth::kUp;    // Only kUp gets new pods; on kDown nothing runs.
   Timestamp drain_at = Timestamp::max();  // Begin of the next maintenance window.
   std::int64_t power_cap = kUnlimited;    // Watts for its GPUs together.

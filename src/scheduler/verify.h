@@ -21,7 +21,7 @@ enum class ViolationKind : std::uint8_t {
   kBudget,     // An allowance or a cost cap is overrun.
   kClaim,      // A place that is kept for another job was given away.
   kPreempt,    // A victim that may not be taken: minimum run time, rank, right, state.
-  kPotential,  // A preemption that does not improve the potential, or wrong figures about it.
+  kPotential,  // A preemption that improves nothing, or a step that says it wrongly.
   kReason,     // A job waits without a reason.
 };
 
@@ -33,5 +33,10 @@ struct Violation {
 // Empty when everything holds. Cost: about the square of pods per node.
 std::vector<Violation> verify(const Snapshot& snapshot, const Policy& policy, Timestamp now,
                               const Decisions& decisions);
+
+// The second half of it: replays the claims of the certificate. Every victim must have been open to
+// a right of the job that takes its place, the potential must be what the step says, and must rise.
+std::vector<Violation> verify_steps(const Snapshot& snapshot, const Policy& policy, Timestamp now,
+                                    const Decisions& decisions);
 
 }  // namespace falaj::scheduler

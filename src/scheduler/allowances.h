@@ -1,0 +1,35 @@
+// scheduler/allowances.h — budgets over time: what running jobs will still spend in each window,
+// and whether there is enough for another one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "scheduler/amounts.h"
+#include "scheduler/snapshot.h"
+
+namespace falaj::scheduler {
+
+class Allowances {
+ public:
+  Allowances(const Snapshot& snapshot, Timestamp now);
+
+  struct Shortfall {
+    Index queue = kAbsent;  // kAbsent: there is enough.
+    std::int64_t missing = 0;
+  };
+  // Of the queue and those above it, the first that has too little for a job that runs this long.
+  Shortfall shortfall(Index queue, const Rates& rates, Duration run) const;
+  void commit(Index queue, const Rates& rates, Duration run, std::int64_t sign = 1);
+  bool any() const { return any_; }
+
+ private:
+  std::int64_t amount(const Allowance& allowance, const Rates& rates, Duration run) const;
+
+  const Snapshot& snapshot_;
+  Timestamp now_;
+  bool any_ = false;
+  std::vector<std::vector<std::int64_t>> committed_;  // Per queue and allowance.
+};
+
+}  // namespace falaj::scheduler

@@ -1,0 +1,126 @@
+#include "scheduler/amounts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "scheduler/mig.h"
+
+namespace falaj::scheduler {
+namespace {
+__extension__ using Wide = __int128;
+
+// Calls f(group, pod, how many pods of its group stand before it).
+template <class F>
+void each_pod(const Shape& shape, const Placement& placement, F f) {
+  std::size_t at = 0;
+  for (std::size_t g = 0; g < shape.groups.size(); ++g) {
+    for (std::uint32_t i = 0; i < placement.counts[g]; ++i) {
+      f(shape.groups[g], placement.pods[at++], i);
+    }
+  }
+}
+
+void charge(const Snapshot& snapshot, const TaskGroup& group, const PodPlacement& pod,
+            Amounts& to) {
+  to[kCpu] += group.cpu;
+  to[kMemory] += group.memory;
+  if (group.gpu.count == 0) return;
+  to[snapshot.classes[snapshot.nodes[pod.node].node_class].gpu_flavor] += gpu_milli(group.gpu);
+}
+
+}  // namespace
+
+void add(Amounts& to, const Amounts& what) {
+  for (std::size_t f = 0; f < kMaxFlavors; ++f) to[f] += what[f];
+}
+
+void subtract(Amounts& from, const Amounts& what) {
+  for (std::size_t f = 0; f < kMaxFlavors; ++f) from[f] -= what[f];
+}
+
+std::int64_t weighted(const Snapshot& snapshot, const Amounts& amounts) {
+  std::int64_t sum = 0;
+  for (std::size_t f = 0; f < snapshot.flavors.size(); ++f) {
+    sum += snapshot.flavors[f].weight * amounts[f];
+  }
+  return sum;
+}
+
+std::int64_t gpu_milli(const GpuRequest& request) {
+  if (request.count == 0) return 0;
+  if (request.mig != MigProfile::kWhole) return mig_charge(request.mig);
+  return request.fraction * std::int64_t{request.count};
+}
+
+Index model_at(const TaskGroup& group, std::uint32_t choice) {
+  if (group.gpu.count == 0) return kAbsent;
+  return group.gpu.models[std::min<std::size_t>(choice, group.gpu.models.size() - 1)];
+}
+
+std::uint32_t choices(const Shape& shape) {
+  std::size_t most = 1;
+  for (const TaskGroup& group : shape.groups) {
+    if (group.gpu.count > 0) most = std::max(most, group.gpu.models.size());
+  }
+  return static_cast<std::uint32_t>(most);
+}
+
+Amounts core_request(const Shape& shape, std::uint32_t choice) {
+  Amounts sum{};
+  for (const TaskGroup& group : shape.groups) {
+    sum[kCpu] += group.cpu * std::int64_t{group.min};
+    sum[kMemory] += group.memory * std::int64_t{group.min};
+    if (group.gpu.count > 0) {
+      sum[model_at(group, choice)] += gpu_milli(group.gpu) * std::int64_t{group.min};
+    }
+  }
+  return sum;
+}
+
+Amounts placed_amounts(const Snapshot& snapshot, const Shape& shape, const Placement& placement) {
+  Amounts sum{};
+  each_pod(shape, placement, [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t) {
+    charge(snapshot, group, pod, sum);
+  });
+  return sum;
+}
+
+Amounts placed_core(const Snapshot& snapshot, const Shape& shape, const Placement& placement) {
+  Amounts sum{};
+  each_pod(shape, placement, [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t i) {
+    if (i < group.min) charge(snapshot, group, pod, sum);
+  });
+  return sum;
+}
+
+Rates placed_rates(const Snapshot& snapshot, const Shape& shape, const Placement& placement) {
+  Rates rates;
+  each_pod(shape, placement, [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t) {
+    const NodeClass& c = snapshot.classes[snapshot.nodes[pod.node].node_class];
+    const std::int64_t gpus = gpu_milli(group.gpu);
+    rates.gpu_milli += gpus;
+    rates.watts += gpus * c.watts_per_gpu / 1000;
+    rates.money_per_hour +=
+        scaled(gpus, c.price_per_gpu_hour, 1000) + scaled(group.cpu, c.price_per_core_hour, 1000);
+  });
+  return rates;
+}
+
+Duration upper_run(const Job& job, const Policy& policy) {
+  const Duration known = job.remaining_p90.nanos > 0 ? job.remaining_p90 : policy.unknown_run;
+  return std::min(std::max(known, job.remaining_p50), job.max_run);
+}
+
+Duration middle_run(const Job& job, const Policy& policy) {
+  const Duration known =
+      job.remaining_p50.nanos > 0 ? job.remaining_p50 : Duration{policy.unknown_run.nanos / 2};
+  return std::min(known, job.max_run);
+}
+
+std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) {
+  const Wide wide = static_cast<Wide>(a) * b / c;
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  return wide > kMost ? kMost : static_cast<std::int64_t>(wide);
+}
+
+}  // namespace falaj::scheduler

@@ -1,0 +1,184 @@
+#include "scheduler/decide.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/hash.h"
+#include "scheduler/testing/random_world.h"
+
+namespace falaj::scheduler {
+namespace {
+
+using namespace testing;
+
+// How many decisions (outcomes of jobs) the property tests take. All ten million:
+//   FALAJ_DECISIONS=10000000 FALAJ_SEED=1 scheduler_test --gtest_filter='Decide.*_by_chance'
+std::uint64_t setting(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+}
+
+TEST(Decide, breaks_no_rule_in_worlds_by_chance) {
+  const std::uint64_t wanted = setting("FALAJ_DECISIONS", 100'000);
+  const std::uint64_t seed = setting("FALAJ_SEED", 1);
+  std::uint64_t decisions = 0;
+  std::uint64_t started = 0;
+  std::uint64_t claims = 0;
+  std::uint64_t preempted = 0;
+  std::uint64_t resized = 0;
+  std::uint64_t promised = 0;
+  for (std::uint64_t world = 0; decisions < wanted; ++world) {
+    Dice dice(seed * 1'000'000'007 + world);
+    Snapshot s = random_snapshot(dice);
+    const Policy policy = random_policy(dice);
+    ASSERT_TRUE(check(s).ok()) << check(s).error().message;
+    std::uint64_t next_id = 1000;
+    Timestamp now = kNow;
+    for (int round = 0; round < 12; ++round) {
+      Budget budget;
+      budget.digest = 0;
+      const Decisions d = decide(s, policy, now, budget);
+      const auto wrong = faults(s, policy, now, d);
+      ASSERT_TRUE(wrong.empty()) << "seed " << seed << " world " << world << " round " << round
+                                 << ": " << wrong[0];
+      decisions += d.admit.size() + d.hold.size() + d.preempt.size() + d.resize.size();
+      started += d.admit.size();
+      claims += d.certificate.steps.size();
+      preempted += d.preempt.size();
+      resized += d.resize.size();
+      promised += d.reserve.size() - d.certificate.steps.size();
+      apply(s, d, now);
+      ASSERT_TRUE(check(s).ok()) << check(s).error().message;
+      now = now + Duration::minutes(dice.in(0, 90));
+      disturb(dice, s, now, next_id);
+    }
+  }
+  // A test that never sees the interesting cases proves nothing.
+  EXPECT_GT(started, wanted / 50);
+  EXPECT_GT(claims, wanted / 2000);
+  EXPECT_GT(preempted, wanted / 2000);
+  EXPECT_GT(resized, wanted / 2000);
+  EXPECT_GT(promised, wanted / 500);
+  RecordProperty("decisions", std::to_string(decisions));
+  std::printf("decisions %llu started %llu claims %llu preempted %llu resized %llu promised %llu\n",
+              static_cast<unsigned long long>(decisions), static_cast<unsigned long long>(started),
+              static_cast<unsigned long long>(claims), static_cast<unsigned long long>(preempted),
+              static_cast<unsigned long long>(resized), static_cast<unsigned long long>(promised));
+}
+
+TEST(Decide, comes_to_rest_and_never_comes_back_in_closed_worlds_by_chance) {
+  const std::uint64_t worlds = setting("FALAJ_DECISIONS", 100'000) / 500;
+  const std::uint64_t seed = setting("FALAJ_SEED", 1);
+  std::size_t preemptions = 0;
+  for (std::uint64_t world = 0; world < worlds; ++world) {
+    Dice dice(seed * 998'244'353 + world);
+    Snapshot s = random_snapshot(dice);
+    const Policy policy = random_policy(dice);
+    // Half of the jobs come first, the others when those have settled.
+    std::vector<std::uint32_t> late(s.jobs.size(), 0);
+    for (std::size_t i = 0; i < s.jobs.size(); i += 2) {
+      late[i] = s.jobs[i].unmet_dependencies;
+      s.jobs[i].unmet_dependencies = 1;
+    }
+    Settled first = settle(s, policy, kNow);
+    for (std::size_t i = 0; i < s.jobs.size(); i += 2) s.jobs[i].unmet_dependencies = late[i];
+    Settled second = settle(s, policy, kNow + Duration::hours(2));
+    for (const Settled& settled : {first, second}) {
+      ASSERT_TRUE(settled.fixed_point) << "seed " << seed << " world " << world;
+      ASSERT_FALSE(settled.repeated) << "seed " << seed << " world " << world;
+      ASSERT_TRUE(settled.faults.empty())
+          << "seed " << seed << " world " << world << ": " << settled.faults[0];
+      preemptions += settled.preemptions;
+    }
+  }
+  EXPECT_GT(preemptions, worlds / 10);
+}
+
+TEST(Decide, says_the_same_bytes_on_one_and_two_threads) {
+  for (std::uint64_t world = 0; world < 300; ++world) {
+    Dice dice(world);
+    Snapshot s = random_snapshot(dice);
+    const Policy policy = random_policy(dice);
+    std::uint64_t next_id = 1000;
+    for (int round = 0; round < 4; ++round) {
+      Budget one;
+      Budget two;
+      two.threads = 2;
+      const Decisions d = decide(s, policy, kNow, one);
+      const std::string bytes = encode(d);
+      ASSERT_EQ(sha256_hex(bytes), sha256_hex(encode(decide(s, policy, kNow, two))));
+      ASSERT_EQ(bytes, encode(decide(s, policy, kNow, one)));
+      apply(s, d, kNow);
+      disturb(dice, s, kNow, next_id);
+    }
+  }
+}
+
+TEST(Decide, gives_every_waiting_job_one_outcome_and_a_reason) {
+  Snapshot s = cluster(2);
+  const Index queue = add_queue(s, "risk", kAbsent, 16);
+  const Index shape = add_shape(s, 1, 8);
+  for (int i = 0; i < 5; ++i) add_job(s, queue, shape);
+  s.jobs[4].unmet_dependencies = 2;
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
+  EXPECT_EQ(d.admit.size(), 2U);
+  EXPECT_EQ(d.hold.size(), 3U);
+  EXPECT_EQ(reason_of(d, 2), ReasonCode::kQuota);
+  EXPECT_EQ(reason_of(d, 4), ReasonCode::kDependency);
+}
+
+TEST(Decide, holds_the_rest_of_an_array_back) {
+  Snapshot s = cluster(2);
+  const Index queue = add_queue(s, "risk", kAbsent, 16);
+  const Index shape = add_shape(s, 1, 1);
+  s.arrays = {{3}};
+  for (int i = 0; i < 5; ++i) s.jobs[add_job(s, queue, shape)].array = 0;
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
+  EXPECT_EQ(d.admit.size(), 3U);
+  EXPECT_EQ(reason_of(d, 4), ReasonCode::kArrayLimit);
+}
+
+TEST(Decide, in_a_strict_fifo_lets_nobody_pass) {
+  Snapshot s = cluster(2);
+  const Index queue = add_queue(s, "risk", kAbsent, 16);
+  add_job(s, queue, add_shape(s, 3, 8), 1);
+  const Index small = add_job(s, queue, add_shape(s, 1, 1));
+  Policy policy;
+  policy.reservations = 0;
+  EXPECT_TRUE(starts(decide(s, policy, kNow, Budget{}), small));
+  policy.strict_fifo = 1;
+  EXPECT_EQ(reason_of(decide(s, policy, kNow, Budget{}), small), ReasonCode::kFifo);
+}
+
+TEST(Decide, keeps_money_within_the_cap_and_the_allowance) {
+  Snapshot s = cluster(1);
+  const Index queue = add_queue(s, "risk", kAbsent, 8);
+  const Index shape = add_shape(s, 1, 1);  // 2 an hour.
+  const Index capped = add_job(s, queue, shape, 0, Duration::hours(3));
+  s.jobs[capped].cost_cap = 5'000'000;
+  EXPECT_EQ(reason_of(decide(s, Policy{}, kNow, Budget{}), capped), ReasonCode::kCostCap);
+  s.jobs[capped].cost_cap = 6'000'000;
+  EXPECT_TRUE(starts(decide(s, Policy{}, kNow, Budget{}), capped));
+  s.queues[queue].allowances = {
+      {AllowanceKind::kGpuSeconds, 4 * 3'600'000, 0, kNow + Duration::days(30)}};
+  const Index second = add_job(s, queue, shape, 0, Duration::hours(2));
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
+  EXPECT_EQ(d.admit.size(), 1U);
+  const Index waits = starts(d, second) ? capped : second;
+  EXPECT_EQ(reason_of(d, waits), ReasonCode::kBudget);
+}
+
+TEST(Decide, certifies_what_it_decided_upon) {
+  Snapshot s = cluster(1);
+  const Index queue = add_queue(s, "risk", kAbsent, 8);
+  add_job(s, queue, add_shape(s, 1, 1));
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
+  EXPECT_EQ(d.certificate.snapshot, digest(s));
+  EXPECT_EQ(d.certificate.policy, digest(Policy{}));
+  s.jobs[0].priority = 1;
+  EXPECT_NE(d.certificate.snapshot, digest(s));
+}
+
+}  // namespace
+}  // namespace falaj::scheduler

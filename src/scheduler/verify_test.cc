@@ -1,0 +1,282 @@
+#include "scheduler/verify.h"
+
+#include <gtest/gtest.h>
+
+#include "scheduler/testing/cluster.h"
+
+namespace falaj::scheduler {
+namespace {
+
+using namespace testing;
+
+// Decisions that are right, into which each test plants one fault.
+struct Planted : ::testing::Test {
+  Planted() : s(cluster(4)) {
+    root = add_queue(s, "all", kAbsent, 0);
+    a = add_queue(s, "a", root, 8);
+    b = add_queue(s, "b", root, 24);
+    one = add_shape(s, 1, 1);
+    whole = add_shape(s, 1, 8);
+    pair = add_shape(s, 2, 2);
+    policy.preemption.min_run = Duration::minutes(10);
+    // Queue a has borrowed two nodes; b wants them back and starts small things beside.
+    for (Index n = 0; n < 3; ++n) {
+      const Index job = add_job(s, a, whole);
+      s.jobs[job].state = JobState::kRunning;
+      s.jobs[job].placement = {{1}, {{n, 0xff}}};
+      s.jobs[job].started = s.jobs[job].checkpoint = kNow - Duration::hours(1);
+    }
+    single = add_job(s, b, one);
+    gang = add_job(s, b, pair);
+    mine = add_job(s, b, whole);
+    s.jobs[single].priority = s.jobs[gang].priority = 1;
+    d = decide(s, policy, kNow, Budget{});
+  }
+  bool caught(ViolationKind kind) {
+    for (const Violation& v : verify(s, policy, kNow, d)) {
+      if (v.kind == kind) return true;
+    }
+    return false;
+  }
+  Admit& admitted(Index job) {
+    for (Admit& admit : d.admit) {
+      if (admit.job == job) return admit;
+    }
+    ADD_FAILURE() << "job " << job << " did not start";
+    return d.admit[0];
+  }
+  Snapshot s;
+  Policy policy;
+  Decisions d;
+  Index root, a, b, one, whole, pair, single, gang, mine;
+};
+
+TEST_F(Planted, nothing_is_found_without_a_fault) {
+  EXPECT_EQ(faults(s, policy, kNow, d), std::vector<std::string>{});
+  EXPECT_TRUE(starts(d, single));
+  EXPECT_FALSE(d.preempt.empty());
+}
+
+TEST_F(Planted, a_job_without_outcome) {
+  d.admit.pop_back();
+  EXPECT_TRUE(caught(ViolationKind::kOutcome));
+}
+
+TEST_F(Planted, a_job_with_two_outcomes) {
+  d.admit.push_back(d.admit[0]);
+  EXPECT_TRUE(caught(ViolationKind::kOutcome));
+}
+
+TEST_F(Planted, a_job_that_starts_before_its_dependencies) {
+  s.jobs[single].unmet_dependencies = 1;
+  EXPECT_TRUE(caught(ViolationKind::kOutcome));
+}
+
+TEST_F(Planted, half_a_gang) {
+  Placement& placement = admitted(gang).placement;
+  placement.counts = {1};
+  placement.pods.pop_back();
+  EXPECT_TRUE(caught(ViolationKind::kGang));
+}
+
+TEST_F(Planted, a_gang_that_lacks_a_pod_of_its_count) {
+  admitted(gang).placement.pods.pop_back();
+  EXPECT_TRUE(caught(ViolationKind::kGang));
+}
+
+TEST_F(Planted, a_gpu_that_is_given_twice) {
+  const PodPlacement other = admitted(gang).placement.pods[0];
+  PodPlacement& pod = admitted(single).placement.pods[0];
+  pod.node = other.node;
+  pod.gpus = static_cast<std::uint16_t>(other.gpus & -other.gpus);
+  EXPECT_TRUE(caught(ViolationKind::kDevice));
+}
+
+TEST_F(Planted, a_gpu_too_many) {
+  admitted(single).placement.pods[0].gpus = 0x03;
+  EXPECT_TRUE(caught(ViolationKind::kDevice));
+}
+
+TEST_F(Planted, a_gpu_of_another_model) {
+  s.shapes[one].groups[0].gpu.models = {kH100};
+  EXPECT_TRUE(caught(ViolationKind::kDevice));
+}
+
+TEST_F(Planted, more_processors_than_there_are) {
+  s.shapes[one].groups[0].cpu = 65'000;
+  EXPECT_TRUE(caught(ViolationKind::kDevice));
+}
+
+TEST_F(Planted, more_power_than_allowed) {
+  s.nodes[3].power_cap = 100;
+  EXPECT_TRUE(caught(ViolationKind::kDevice));
+}
+
+TEST_F(Planted, an_instance_where_it_may_not_begin) {
+  s.shapes[one].groups[0].gpu.mig = MigProfile::k2g;
+  admitted(single).placement.pods[0].mig_start = 1;
+  EXPECT_TRUE(caught(ViolationKind::kDevice));
+  admitted(single).placement.pods[0].mig_start = 2;
+  EXPECT_FALSE(caught(ViolationKind::kDevice));
+}
+
+TEST_F(Planted, a_pod_across_numa_nodes) {
+  s.shapes[one].groups[0].one_numa_node = 1;
+  PodPlacement& pod = admitted(single).placement.pods[0];
+  pod.numa = (pod.gpus & 0x0f) != 0 ? 1 : 0;
+  EXPECT_TRUE(caught(ViolationKind::kDevice));
+}
+
+TEST_F(Planted, data_in_a_zone_where_it_may_not_be) {
+  s.shapes[one].data_zones = {0b10};
+  EXPECT_TRUE(caught(ViolationKind::kZone));
+}
+
+TEST_F(Planted, a_node_that_is_closed_or_closes_too_soon) {
+  s.nodes[3].health = NodeHealth::kCordoned;
+  EXPECT_TRUE(caught(ViolationKind::kPlace));
+  s.nodes[3].health = NodeHealth::kUp;
+  s.nodes[3].drain_at = kNow + Duration::minutes(59);
+  EXPECT_TRUE(caught(ViolationKind::kPlace));
+}
+
+TEST_F(Planted, labels_that_are_missing_or_forbidden) {
+  s.shapes[one].labels_required = 4;
+  EXPECT_TRUE(caught(ViolationKind::kPlace));
+}
+
+TEST_F(Planted, pods_too_far_apart_or_too_close) {
+  s.shapes[pair].groups[0].max_per_node = 1;
+  EXPECT_EQ(caught(ViolationKind::kPlace),
+            admitted(gang).placement.pods[0].node == admitted(gang).placement.pods[1].node);
+  s.shapes[pair].groups[0].max_per_node = kAbsent;
+  s.shapes[pair].required = Level::kHost;
+  admitted(gang).placement.pods[1].node = 0;
+  EXPECT_TRUE(caught(ViolationKind::kPlace));
+}
+
+TEST_F(Planted, neighbours_that_must_not_meet) {
+  s.shapes[one].avoids = 1;
+  s.shapes[pair].tags = 1;
+  const bool together =
+      admitted(single).placement.pods[0].node == admitted(gang).placement.pods[0].node;
+  EXPECT_EQ(caught(ViolationKind::kPlace), together);
+  s.shapes[one].avoids = 0;
+  s.shapes[one].needs = 8;
+  EXPECT_TRUE(caught(ViolationKind::kPlace));
+}
+
+TEST_F(Planted, more_than_the_quota) {
+  s.queues[b].quotas[0].nominal = 8000;
+  s.queues[b].quotas[0].borrow = 0;
+  EXPECT_TRUE(caught(ViolationKind::kQuota));
+}
+
+TEST_F(Planted, more_than_the_cohort_lends) {
+  s.queues[a].quotas[0].lend = 0;
+  s.queues[b].quotas[0].nominal = 1000;
+  EXPECT_TRUE(caught(ViolationKind::kQuota));
+}
+
+TEST_F(Planted, money_beyond_cap_and_allowance) {
+  s.jobs[single].cost_cap = 1;
+  EXPECT_TRUE(caught(ViolationKind::kBudget));
+  s.jobs[single].cost_cap = kUnlimited;
+  s.queues[root].allowances = {{AllowanceKind::kEnergy, 1000, 0, kNow + Duration::days(1)}};
+  EXPECT_TRUE(caught(ViolationKind::kBudget));
+}
+
+TEST_F(Planted, a_place_that_is_kept_for_another) {
+  apply(s, d, kNow);
+  d = decide(s, policy, kNow, Budget{});
+  leave(s);
+  d = decide(s, policy, kNow, Budget{});
+  ASSERT_TRUE(starts(d, mine));
+  // The claim is passed over, and somebody else gets its place.
+  const Index thief = add_job(s, b, whole);
+  Admit stolen = admitted(mine);
+  stolen.job = thief;
+  std::erase_if(d.admit, [&](const Admit& admit) { return admit.job == mine; });
+  std::erase_if(d.hold, [&](const Hold& hold) { return hold.job == thief; });
+  d.admit.push_back(stolen);
+  Hold hold{mine, {}};
+  hold.reason.code = ReasonCode::kVictimsLeaving;
+  d.hold.push_back(hold);
+  EXPECT_TRUE(caught(ViolationKind::kClaim));
+}
+
+TEST_F(Planted, a_start_that_delays_a_promise) {
+  Snapshot t = cluster(1);
+  const Index queue = add_queue(t, "risk", kAbsent, 100);
+  const Index half = add_shape(t, 1, 4);
+  const Index runs = add_job(t, queue, half, 0, Duration::hours(2));
+  t.jobs[runs].state = JobState::kRunning;
+  t.jobs[runs].placement = {{1}, {{0, 0x0f}}};
+  t.jobs[runs].started = kNow;
+  add_job(t, queue, add_shape(t, 1, 8), 1);
+  const Index late = add_job(t, queue, half, 0, Duration::hours(9));
+  Decisions e = decide(t, Policy{}, kNow, Budget{});
+  ASSERT_EQ(reason_of(e, late), ReasonCode::kReserved);
+  std::erase_if(e.hold, [&](const Hold& hold) { return hold.job == late; });
+  e.admit.push_back({late, {{1}, {{0, 0xf0}}}});
+  const auto found = verify(t, Policy{}, kNow, e);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].kind, ViolationKind::kClaim);
+}
+
+TEST_F(Planted, a_victim_that_has_not_run_long_enough) {
+  s.jobs[d.preempt[0].job].started = kNow - Duration::minutes(1);
+  EXPECT_TRUE(caught(ViolationKind::kPreempt));
+}
+
+TEST_F(Planted, a_victim_of_a_queue_that_has_borrowed_nothing) {
+  s.queues[a].quotas[0].nominal = 24'000;
+  EXPECT_TRUE(caught(ViolationKind::kPreempt));
+}
+
+TEST_F(Planted, a_victim_that_does_not_run) {
+  d.preempt[0].job = single;
+  EXPECT_TRUE(caught(ViolationKind::kPreempt));
+}
+
+TEST_F(Planted, a_victim_for_nobody) {
+  d.preempt[0].for_job = single;
+  EXPECT_TRUE(caught(ViolationKind::kPreempt));
+}
+
+TEST_F(Planted, wrong_figures_in_the_certificate) {
+  d.certificate.steps[0].level += 1;
+  EXPECT_TRUE(caught(ViolationKind::kPotential));
+  d.certificate.steps.clear();
+  EXPECT_TRUE(caught(ViolationKind::kPotential));
+}
+
+TEST_F(Planted, a_swap_of_equals) {
+  // Priority was the right, but both have the same: nothing gets better.
+  Snapshot t = cluster(1);
+  const Index queue = add_queue(t, "risk", kAbsent, 8);
+  const Index shape = add_shape(t, 1, 8);
+  const Index runs = add_job(t, queue, shape);
+  t.jobs[runs].state = JobState::kRunning;
+  t.jobs[runs].placement = {{1}, {{0, 0xff}}};
+  t.jobs[runs].started = kNow - Duration::hours(1);
+  const Index waits = add_job(t, queue, shape, 1);
+  Decisions e = decide(t, policy, kNow, Budget{});
+  ASSERT_EQ(e.preempt.size(), 1U);
+  EXPECT_TRUE(verify(t, policy, kNow, e).empty());
+  t.jobs[waits].priority = 0;
+  bool potential = false;
+  for (const Violation& v : verify(t, policy, kNow, e)) {
+    potential = potential || v.kind == ViolationKind::kPotential;
+  }
+  EXPECT_TRUE(potential);
+}
+
+TEST_F(Planted, a_job_that_waits_without_a_reason) {
+  ASSERT_FALSE(d.hold.empty());
+  d.hold[0].reason.code = ReasonCode::kNone;
+  EXPECT_TRUE(caught(ViolationKind::kReason));
+}
+
+}  // namespace
+}  // namespace falaj::scheduler
