@@ -93,6 +93,14 @@ Amounts placed_core(const Snapshot& snapshot, const Shape& shape, const Placemen
   return sum;
 }
 
+Placement single(const Shape& shape, std::size_t group, const PodPlacement& pod) {
+  Placement one;
+  one.counts.assign(shape.groups.size(), 0);
+  one.counts[group] = 1;
+  one.pods = {pod};
+  return one;
+}
+
 Rates placed_rates(const Snapshot& snapshot, const Shape& shape, const Placement& placement) {
   Rates rates;
   each_pod(shape, placement, [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t) {

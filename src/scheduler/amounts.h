@@ -30,6 +30,9 @@ Amounts core_request(const Shape& shape, std::uint32_t choice);
 Amounts placed_amounts(const Snapshot& snapshot, const Shape& shape, const Placement& placement);
 Amounts placed_core(const Snapshot& snapshot, const Shape& shape, const Placement& placement);
 
+// A placement of one pod of one group, for asking what that pod alone is charged.
+Placement single(const Shape& shape, std::size_t group, const PodPlacement& pod);
+
 // What it takes while it runs.
 struct Rates {
   std::int64_t gpu_milli = 0;

@@ -153,10 +153,7 @@ void Board::retag(Index node) {
 void Board::add_pod(Index job, std::size_t group, const PodPlacement& pod) {
   const Job& j = snapshot_.jobs[job];
   const Shape& shape = snapshot_.shapes[j.shape];
-  Placement one;
-  one.counts.assign(shape.groups.size(), 0);
-  one.counts[group] = 1;
-  one.pods = {pod};
+  const Placement one = single(shape, group, pod);
   const Amounts amounts = placed_amounts(snapshot_, shape, one);
   use_now_.add(j.queue, amounts);
   use_later_.add(j.queue, amounts);
@@ -167,10 +164,7 @@ void Board::add_pod(Index job, std::size_t group, const PodPlacement& pod) {
 void Board::drop_pod(Index job, std::size_t group, const PodPlacement& pod, std::int64_t sign) {
   const Job& j = snapshot_.jobs[job];
   const Shape& shape = snapshot_.shapes[j.shape];
-  Placement one;
-  one.counts.assign(shape.groups.size(), 0);
-  one.counts[group] = 1;
-  one.pods = {pod};
+  const Placement one = single(shape, group, pod);
   use_later_.add(j.queue, placed_amounts(snapshot_, shape, one), -sign);
   allowances_.commit(j.queue, placed_rates(snapshot_, shape, one), upper_run(j, policy_), -sign);
   apply_pod(job, group, pod, Moment::kLater, -sign);

@@ -52,10 +52,7 @@ std::optional<PodPlacement> one_more(Cycle& cycle, Index job, std::size_t g,
 }
 
 bool affordable(const Cycle& cycle, Index job, std::size_t g, const PodPlacement& pod) {
-  Placement one;
-  one.counts.assign(cycle.shape(job).groups.size(), 0);
-  one.counts[g] = 1;
-  one.pods = {pod};
+  const Placement one = single(cycle.shape(job), g, pod);
   return money_or_quota(cycle, job, one, cycle.board.use_now()).code == ReasonCode::kNone &&
          money_or_quota(cycle, job, one, cycle.board.use_later()).code == ReasonCode::kNone;
 }

@@ -49,7 +49,8 @@ void add_shapes(Snapshot& s) {
   }
 }
 
-Snapshot large(Dice& dice) {
+// `single`: every pod is a job of its own.
+Snapshot large(Dice& dice, bool single) {
   Snapshot s = cluster(kNodes);
   s.classes.push_back(s.classes[0]);
   s.classes[1].gpu_flavor = kH100;
@@ -65,6 +66,7 @@ Snapshot large(Dice& dice) {
   for (std::uint64_t id = 1; pods < kPods; ++id) {
     Job job = random_job(dice, s, id, kNow);
     job.queue = static_cast<Index>(dice.in(31, kQueues - 1));
+    if (single) job.shape %= 10;
     job.array = kAbsent;
     job.cost_cap = kUnlimited;
     job.unmet_dependencies = 0;
@@ -109,7 +111,8 @@ int main(int argc, char** argv) {
   Budget budget;
   budget.threads = argc > 2 ? static_cast<std::uint32_t>(std::atoi(argv[2])) : 1;
   Dice dice(7);
-  Snapshot s = large(dice);
+  const bool single = argc > 3 && std::atoi(argv[3]) != 0;
+  Snapshot s = large(dice, single);
   Policy policy;
   Timing cold;
   Timing warm;
@@ -126,6 +129,7 @@ int main(int argc, char** argv) {
       const Index queue = job.queue;
       job = random_job(dice, s, next_id++, now);
       job.queue = queue;
+      if (single) job.shape %= 10;
       job.array = kAbsent;
       job.cost_cap = kUnlimited;
       job.unmet_dependencies = 0;

@@ -46,8 +46,9 @@ void check_quota(Case& c, const Holding& holding, const std::vector<Index>& fres
       use[queue.parent] += std::max<std::int64_t>(0, use[q] - local[q]);
     }
     const auto within = [&](Index j) {
-      if (!asked.contains(j) || asked[j][f] == 0 || !counted.contains(c.root(s.jobs[j].queue)))
-        return;
+      if (!asked.contains(j) || !counted.contains(c.root(s.jobs[j].queue))) return;
+      const bool ran = s.jobs[j].state == JobState::kRunning;  // What it had is not new.
+      if (asked[j][f] <= (ran ? charge(c, j, s.jobs[j].placement)[f] : 0)) return;
       for (Index q = s.jobs[j].queue; q != kAbsent && use[q] > local[q]; q = s.queues[q].parent) {
         if (use[q] > ceiling[q]) c.fail(ViolationKind::kQuota, j, "beyond nominal and borrowed");
       }
