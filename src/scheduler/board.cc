@@ -170,8 +170,13 @@ void Board::drop_pod(Index job, std::size_t group, const PodPlacement& pod, std:
   apply_pod(job, group, pod, Moment::kLater, -sign);
 }
 
-bool Board::is_free(Index job, const Placement& placement, const std::vector<NodeState>& states) {
+bool Board::is_free(Index job, const Placement& placement, const std::vector<NodeState>& states,
+                    const Narrow& narrow) const {
   const Shape& shape = snapshot_.shapes[snapshot_.jobs[job].shape];
+  const auto state = [&](Index node) -> const NodeState& {
+    const NodeState* narrower = narrow ? narrow(node, states[node]) : nullptr;
+    return narrower != nullptr ? *narrower : states[node];
+  };
   std::vector<std::pair<Index, NodeState>> seen;
   std::size_t at = 0;
   for (std::size_t g = 0; g < placement.counts.size(); ++g) {
@@ -179,9 +184,9 @@ bool Board::is_free(Index job, const Placement& placement, const std::vector<Nod
       const PodPlacement& pod = placement.pods[at++];
       auto it = std::find_if(seen.begin(), seen.end(),
                              [&](const auto& entry) { return entry.first == pod.node; });
-      if (it == seen.end()) it = seen.insert(seen.end(), {pod.node, states[pod.node]});
+      if (it == seen.end()) it = seen.insert(seen.end(), {pod.node, state(pod.node)});
       const NodeClass& c = snapshot_.classes[snapshot_.nodes[pod.node].node_class];
-      if (!bears(states[pod.node], shape)) return false;
+      if (!bears(it->second, shape)) return false;
       if (!fits_at(it->second, c, shape.groups[g], pod)) return false;
       take(it->second, c, shape.groups[g], pod);
     }
@@ -189,12 +194,12 @@ bool Board::is_free(Index job, const Placement& placement, const std::vector<Nod
   return true;
 }
 
-bool Board::free_now(Index job, const Placement& placement) {
-  return is_free(job, placement, now_states_);
+bool Board::free_now(Index job, const Placement& placement) const {
+  return is_free(job, placement, now_states_, {});
 }
 
-bool Board::free_later(Index job, const Placement& placement) {
-  return is_free(job, placement, later_.states());
+bool Board::free_later(Index job, const Placement& placement, const Narrow& narrow) const {
+  return is_free(job, placement, later_.states(), narrow);
 }
 
 void Board::promise(Promise promise) {

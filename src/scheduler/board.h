@@ -33,8 +33,8 @@ class Board {
   void drop_pod(Index job, std::size_t group, const PodPlacement& pod, std::int64_t sign = 1);
 
   // Whether these very devices are free now (for a claim) or later.
-  bool free_now(Index job, const Placement& placement);
-  bool free_later(Index job, const Placement& placement);
+  bool free_now(Index job, const Placement& placement) const;
+  bool free_later(Index job, const Placement& placement, const Narrow& narrow = {}) const;
 
   const Site& both() const { return both_; }
   const Site& later() const { return later_; }
@@ -71,7 +71,8 @@ class Board {
   void note_tags(Index job, Index node, Moment moment, std::int64_t sign);
   void retag(Index node);
   void refresh(Index node);
-  bool is_free(Index job, const Placement& placement, const std::vector<NodeState>& states);
+  bool is_free(Index job, const Placement& placement, const std::vector<NodeState>& states,
+               const Narrow& narrow) const;
 
   struct Resident {
     Index job;

@@ -354,12 +354,14 @@ bool Attempt::prefix() {
   return true;
 }
 
+// Lets go of every victim, costliest first, without whom the place and the quota still suffice.
 void Attempt::prune() {
+  const Narrow narrow = cycle_.board.narrow(gang_.end);
   for (std::size_t i = candidates_.size(); i-- > 0;) {
     if (taken_[i] == 0) continue;
     unevict(i);
     const bool needed = cycle_.board.use_later().shortage(job().queue, request_).queue != kAbsent ||
-                        !cycle_.board.free_later(job_, place_);
+                        !cycle_.board.free_later(job_, place_, narrow);
     if (needed) evict(i);
   }
 }
