@@ -68,6 +68,14 @@ const Costs& Cycle::costs() {
   return *costs_;
 }
 
+const Marks& Cycle::marks() {
+  if (!marks_ || marks_of_ != board.standing().fingerprint()) {
+    marks_ = board.standing().marks(ranked);
+    marks_of_ = board.standing().fingerprint();
+  }
+  return *marks_;
+}
+
 Gang Cycle::gang(Index job, std::uint32_t choice) const {
   Gang gang;
   gang.shape = &shape(job);

@@ -49,9 +49,13 @@ struct Cycle {
   // The cluster without any job; made when it is first asked for.
   const Site& empty_site();
   const Costs& costs();
+  // Of the set of running jobs as it is on the board; remembered until the set changes.
+  const Marks& marks();
 
  private:
   std::optional<Costs> costs_;
+  std::optional<Marks> marks_;
+  std::uint64_t marks_of_ = 0;
   std::optional<Site> empty_;
 };
 

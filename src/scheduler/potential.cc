@@ -21,9 +21,24 @@ void Standing::add(Index job, const Amounts& core) {
   runs_[job] = 1;
   std::copy_n(core.begin(), tree_.flavors(),
               cores_.begin() + static_cast<std::ptrdiff_t>(job * tree_.flavors()));
+  fingerprint_ ^= fingerprint_of(job);
 }
 
-void Standing::remove(Index job) { runs_[job] = 0; }
+void Standing::remove(Index job) {
+  runs_[job] = 0;
+  fingerprint_ ^= fingerprint_of(job);
+}
+
+std::uint64_t Standing::fingerprint_of(Index job) const {
+  std::uint64_t mixed = job + 1;
+  for (std::size_t f = 0; f <= tree_.flavors(); ++f) {
+    mixed = (mixed ^ mixed >> 31) * 0xbf58476d1ce4e5b9ULL;
+    if (f < tree_.flavors()) {
+      mixed += static_cast<std::uint64_t>(cores_[job * tree_.flavors() + f]);
+    }
+  }
+  return mixed ^ mixed >> 29;
+}
 
 bool Standing::fits(const std::vector<std::int64_t>& left, Index queue, Index job) const {
   for (std::size_t f = 0; f < tree_.flavors(); ++f) {

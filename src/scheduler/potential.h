@@ -44,8 +44,11 @@ class Standing {
   Marks marks(const std::vector<Index>& ranked) const;
   // As if `job` ran too.
   Marks marks_with(const std::vector<Index>& ranked, Index job, const Amounts& core);
+  // Changes with the set, and is the same again when the set is.
+  std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
+  std::uint64_t fingerprint_of(Index job) const;
   bool fits(const std::vector<std::int64_t>& left, Index queue, Index job) const;
 
   const Snapshot& snapshot_;
@@ -53,6 +56,7 @@ class Standing {
   std::vector<std::int64_t> entitled_;
   std::vector<std::uint8_t> runs_;   // Per job.
   std::vector<std::int64_t> cores_;  // Per job and flavor.
+  std::uint64_t fingerprint_ = 0;
 };
 
 // Where two sets first differ, and whether `after` is better there. `level` is the height, or

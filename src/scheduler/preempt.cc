@@ -86,11 +86,9 @@ class Attempt {
         job_(job),
         gang_(cycle.gang(job, choice)),
         request_(core_request(cycle.shape(job), choice)),
-        before_(cycle.board.standing().marks(cycle.ranked)) {
-    may_reclaim_ = cycle.snapshot.queues[cycle.snapshot.jobs[job].queue].reclaim;
-    if (may_reclaim_ == Reclaim::kNever) return;
-    mine_ = cycle.board.standing().marks_with(cycle.ranked, job, request_).of(job);
-    theirs_.assign(cycle.snapshot.jobs.size(), 0);
+        before_(cycle.marks()),
+        may_reclaim_(cycle.snapshot.queues[cycle.snapshot.jobs[job].queue].reclaim),
+        theirs_(cycle.snapshot.jobs.size(), 0) {
     for (std::size_t i = 0; i < before_.jobs.size(); ++i) {
       theirs_[before_.jobs[i]] = before_.heights[i];
     }
@@ -111,7 +109,7 @@ class Attempt {
 
   void collect();
   void collect_extras(Index victim);
-  std::optional<PreemptCause> cause_over(Index victim) const;
+  std::optional<PreemptCause> cause_over(Index victim);
   bool relieves(const Candidate& candidate, const Shortage& shortage) const;
   void evict(std::size_t candidate);
   void unevict(std::size_t candidate);
@@ -136,9 +134,9 @@ class Attempt {
   Index job_;
   Gang gang_;
   Amounts request_;
-  Marks before_;
-  Reclaim may_reclaim_ = Reclaim::kNever;
-  std::uint8_t mine_ = 0;              // Heights at which the job would be entitled.
+  const Marks& before_;  // Cycle remembers them; nobody asks for others while this runs.
+  Reclaim may_reclaim_;
+  std::optional<std::uint8_t> mine_;   // Heights at which the job would be entitled, once asked.
   std::vector<std::uint8_t> theirs_;   // Heights at which each running job is.
   std::vector<Candidate> candidates_;  // Cheapest first.
   std::vector<std::uint8_t> taken_;
@@ -178,7 +176,7 @@ void Attempt::collect() {
 }
 
 // By what right the job may push out `v`; nullopt: by none.
-std::optional<PreemptCause> Attempt::cause_over(Index v) const {
+std::optional<PreemptCause> Attempt::cause_over(Index v) {
   const Job& victim = cycle_.snapshot.jobs[v];
   if (!has_run_enough(cycle_, victim)) return std::nullopt;
   if (may_by_priority(cycle_, job(), victim)) return PreemptCause::kPriority;
@@ -190,9 +188,12 @@ std::optional<PreemptCause> Attempt::cause_over(Index v) const {
   const QuotaTree& tree = cycle_.board.tree();
   const Fork fork = fork_of(tree, job().queue, victim.queue);
   if (fork.mine == kAbsent) return std::nullopt;
-  const bool entitled = (mine_ >> tree.height(fork.mine) & 1U) != 0;
-  const bool borrows = (theirs_[v] >> tree.height(fork.theirs) & 1U) == 0;
-  return entitled && borrows ? std::optional(PreemptCause::kReclaim) : std::nullopt;
+  if ((theirs_[v] >> tree.height(fork.theirs) & 1U) != 0) return std::nullopt;
+  if (!mine_) {
+    mine_ = cycle_.board.standing().marks_with(cycle_.ranked, job_, request_).of(job_);
+  }
+  const bool entitled = (*mine_ >> tree.height(fork.mine) & 1U) != 0;
+  return entitled ? std::optional(PreemptCause::kReclaim) : std::nullopt;
 }
 
 void Attempt::evict(std::size_t i) {
