@@ -1,0 +1,45 @@
+// scheduler/simulate/decide_strategy.h — Falaj's own policy in the simulator: the same decide()
+// that the live system calls, over a snapshot of the simulated world.
+//
+// Every instant the world is told to decide() as it is: who waits, who runs where and for how long,
+// what the predictor says from the jobs that have ended. Who is told to leave leaves at once, and
+// who claimed the place starts there; the cost of a restart is the world's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scheduler/policy.h"
+#include "scheduler/predictor.h"
+#include "scheduler/simulate/world.h"
+#include "scheduler/snapshot.h"
+
+namespace falaj::scheduler::simulate {
+
+// Quota and weight of one tenant's queue. A tenant without one has a queue without limits.
+struct TenantQueue {
+  std::string tenant;
+  std::int64_t weight = 1000;  // Thousandths.
+  std::int64_t nominal_gpus = 0;
+  std::int64_t borrow_gpus = -1;  // -1: without limit; also below.
+  std::int64_t lend_gpus = -1;
+  bool operator==(const TenantQueue&) const = default;
+};
+
+struct DecideOptions {
+  std::string name = "falaj";
+  Policy policy = default_policy();
+  // Decisions are up to so far apart when many wait, as in a live system; bursts share one.
+  Duration cycle = Duration::seconds(60);
+  std::vector<TenantQueue> queues;  // When empty, quotas are not counted at all.
+  Predictor::Options predictor;
+
+  // Least attained service, bent by the prediction, with a discount for gangs; tuned on the first
+  // 60 % of the public Philly table's first half (docs/guides/compute.md).
+  static Policy default_policy();
+};
+
+std::unique_ptr<Strategy> decide_strategy(const FleetSpec& fleet, const DecideOptions& options);
+
+}  // namespace falaj::scheduler::simulate

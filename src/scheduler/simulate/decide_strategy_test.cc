@@ -1,0 +1,107 @@
+#include "scheduler/simulate/decide_strategy.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "scheduler/simulate/baselines.h"
+#include "scheduler/simulate/contest.h"
+#include "scheduler/simulate/generate.h"
+#include "scheduler/simulate/plan.h"
+#include "scheduler/simulate/testing/small_world.h"
+
+namespace falaj::scheduler::simulate {
+namespace {
+
+Outcome play(const std::vector<SmallJob>& jobs, const Scenario& scenario,
+             const DecideOptions& options) {
+  return replay(small_trace(jobs), scenario, *decide_strategy(scenario.fleet, options));
+}
+
+// Decides at every instant, so that times come out even.
+DecideOptions at_once() {
+  DecideOptions options;
+  options.cycle = Duration{};
+  return options;
+}
+
+TEST(DecideStrategy, starts_what_fits_and_lets_others_wait) {
+  const Outcome outcome =
+      play({{0, 100, 2}, {0, 100, 2}, {0, 100, 1}}, small_scenario(2, 2), at_once());
+  EXPECT_EQ(ends(outcome), (std::vector<std::int64_t>{100, 100, 200}));
+}
+
+TEST(DecideStrategy, places_gangs_on_whole_nodes) {
+  const Outcome outcome = play({{0, 100, 1}, {0, 100, 4}}, small_scenario(2, 2), at_once());
+  EXPECT_EQ(ends(outcome), (std::vector<std::int64_t>{200, 100})) << "the gang goes first";
+}
+
+TEST(DecideStrategy, preempts_only_after_the_guaranteed_run) {
+  DecideOptions options = at_once();
+  options.policy.preemption.min_run = Duration::seconds(1000);
+  const Outcome outcome = play({{0, 20'000, 1}, {100, 50, 1}}, small_scenario(1, 1), options);
+  EXPECT_EQ(outcome.jobs[1].first_start, Timestamp::from_seconds(1000));
+  EXPECT_EQ(outcome.jobs[0].preemptions, 1);
+  EXPECT_EQ(ends(outcome), (std::vector<std::int64_t>{20'110, 1050}));
+}
+
+// Two waited at the first cycle: the next is two thirty-seconds of the longest gap later.
+TEST(DecideStrategy, waits_for_the_next_cycle) {
+  DecideOptions options;
+  options.cycle = Duration::seconds(320);
+  const Outcome outcome =
+      play({{0, 500, 2}, {0, 500, 1}, {5, 100, 1}}, small_scenario(2, 2), options);
+  EXPECT_EQ(outcome.jobs[2].first_start, Timestamp::from_seconds(20));
+}
+
+TEST(DecideStrategy, keeps_a_tenant_within_its_quota) {
+  DecideOptions options = at_once();
+  options.queues = {{.tenant = "a", .nominal_gpus = 1, .borrow_gpus = 0},
+                    {.tenant = "b", .nominal_gpus = 1, .borrow_gpus = 0}};
+  const Outcome outcome =
+      play({{0, 100, 1, 0}, {0, 100, 1, 0}, {50, 100, 1, 1}}, small_scenario(1, 2), options);
+  EXPECT_EQ(ends(outcome), (std::vector<std::int64_t>{100, 200, 150}));
+}
+
+// The point of it all, on an invented history: short means, nobody forgotten.
+TEST(DecideStrategy, beats_the_baselines_on_an_invented_history) {
+  GenerateOptions history;
+  history.jobs = 5000;
+  history.span = Duration::days(3);
+  history.seed = 11;
+  const Trace trace = *generate_trace(history);
+  const Scenario scenario = small_scenario(18, 8);
+  const auto run = [&](const std::string& name) {
+    return contest(trace, scenario, **make_strategy(name, scenario.fleet, {}));
+  };
+  const Summary ours = run("falaj");
+  const Summary greedy = run("greedy_fifo");
+  EXPECT_LT(ours.jct.mean, run("las").jct.mean);
+  EXPECT_LT(ours.jct.mean, 0.85 * greedy.jct.mean);
+  EXPECT_LT(ours.jct.mean, 1.2 * run("srsf_oracle").jct.mean);
+  EXPECT_LT(ours.large_slowdown, greedy.large_slowdown);
+  EXPECT_GT(ours.jain, 0.9);
+  EXPECT_LE(ours.preemptions_per_job, 1.0);
+}
+
+TEST(PolicyFile, is_read_strictly) {
+  const auto file = decode_policy(*parse_json(
+      R"({"order": {"attained": 500}, "preemption": {"order": "queue", "min_run": "1h"},
+          "reservations": 2, "queues": [{"tenant": "a", "nominal_gpus": 8}],
+          "guard_rails": {"jct_worse_by": "1%", "jain_min": 0.9}})"));
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->options.policy.order.attained, 500);
+  EXPECT_EQ(file->options.policy.order.p50, DecideOptions{}.policy.order.p50);
+  EXPECT_EQ(file->options.policy.preemption.order, Scope::kQueue);
+  EXPECT_EQ(file->options.policy.preemption.min_run, Duration::hours(1));
+  EXPECT_EQ(file->options.queues[0].borrow_gpus, -1);
+  EXPECT_DOUBLE_EQ(file->guard_rails.jct_worse_by, 0.01);
+  for (const char* wrong :
+       {R"({"ordre": {}})", R"({"order": {"attaind": 1}})", R"({"preemption": {"order": "all"}})",
+        R"({"queues": [{"nominal_gpus": 8}]})", R"({"reservations": -1})",
+        R"({"queues": [{"tenant": "a", "weight": 0}]})", R"({"guard_rails": {"jain": 1}})"}) {
+    EXPECT_FALSE(decode_policy(*parse_json(wrong)).ok()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace falaj::scheduler::simulate
