@@ -43,6 +43,8 @@ Tree::Tree(const Hooks& hooks)
   add_tokens();
   add_erase();
   add_zones();
+  add_simulate();
+  add_policy_plan();
   add_config();
   add_rest();
 }

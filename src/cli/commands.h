@@ -49,6 +49,31 @@ enum class Wait : std::uint8_t { kNo, kWait };
 Status train(const Session& session, const std::string& job, Wait wait);
 Status show_runs(const Session& session, const std::string& id);
 
+// Simulation (simulate.cc): on this machine, without a server.
+struct SimulateChoice {
+  std::string trace;  // "": one is made up (jobs, tenants, days, seed).
+  std::string fleet;  // YAML file; "": nodes × gpus_per_node.
+  std::int64_t nodes = 60;
+  std::int64_t gpus_per_node = 8;
+  std::vector<std::string> policies;  // Empty: all.
+  std::string policy_file;            // A SchedulingPolicy; of policy plan the new one.
+  std::string current_file;           // Of policy plan, the one to compare with.
+  std::string restart_cost = "60s";
+  std::string checkpoint = "30m";
+  std::string node_mtbf = "0";
+  std::string stragglers = "0";
+  std::string report;  // HTML file to write; "": none.
+  std::int64_t jobs = 40'000;
+  std::int64_t tenants = 12;
+  std::int64_t days = 28;
+  std::uint64_t seed = 1;
+};
+Status simulate_policies(const SimulateChoice& choice, OutputFormat format);
+// Prints a made-up trace as CSV.
+Status print_trace(const SimulateChoice& choice);
+// Replays a history under the current and a new policy; FJ-0006 when a guard-rail breaks.
+Status plan_policy(const SimulateChoice& choice, OutputFormat format);
+
 // Serving.
 Status show_models(const Session& session, const std::string& model);
 // Registers an ONNX file made elsewhere as the next version. `signature`: file with its OpenSSF

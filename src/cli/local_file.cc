@@ -10,8 +10,6 @@
 namespace falaj::cli {
 namespace {
 
-constexpr std::size_t kFileBytesMax = 8u << 20;
-
 // Closes what it opened; standard input is lent.
 class ReadHandle {
  public:
@@ -43,7 +41,7 @@ Status check_open(const std::string& path, const ReadHandle& file) {
 
 }  // namespace
 
-Result<std::string> read_text(const std::string& path) {
+Result<std::string> read_text(const std::string& path, std::size_t bytes_max) {
   const ReadHandle file(path);
   FALAJ_TRY(check_open(path, file));
   std::string text;
@@ -54,8 +52,9 @@ Result<std::string> read_text(const std::string& path) {
     if (got < 0) return unreadable(path, errno);
     if (got == 0) return text;
     text.append(buffer, static_cast<std::size_t>(got));
-    if (text.size() > kFileBytesMax) {
-      return Error{ErrorId::kBodyTooLarge, "'" + path + "' is over 8 MiB; split it"};
+    if (text.size() > bytes_max) {
+      return Error{ErrorId::kBodyTooLarge,
+                   "'" + path + "' is over " + std::to_string(bytes_max >> 20) + " MiB; split it"};
     }
   }
 }

@@ -1,6 +1,7 @@
 // cli/local_file.h — files named on the command line.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -9,8 +10,9 @@
 namespace falaj::cli {
 
 // The whole text of a file, or of standard input for "-". FJ-1015 when it is missing, a folder or
-// not readable; FJ-1009 when it is over 8 MiB.
-Result<std::string> read_text(const std::string& path);
+// not readable; FJ-1009 when it is over `bytes_max`.
+inline constexpr std::size_t kTextBytesMax = 8u << 20;
+Result<std::string> read_text(const std::string& path, std::size_t bytes_max = kTextBytesMax);
 
 // FJ-1015 unless `path` is a file that can be opened for reading; for files that are streamed.
 Status check_readable(const std::string& path);

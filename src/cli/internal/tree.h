@@ -56,6 +56,8 @@ class Tree {
   void add_tokens();
   void add_erase();
   void add_zones();
+  void add_simulate();
+  void add_policy_plan();
   void add_config();
   void add_rest();
 
@@ -70,6 +72,7 @@ class Tree {
   const Hooks& hooks_;
   Words words_;
   ExportChoice export_;
+  SimulateChoice simulate_;
   CLI::App root_;
   int exit_ = 0;
 };

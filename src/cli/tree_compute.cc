@@ -1,0 +1,74 @@
+// The part of the command tree about sharing compute: simulate, policy plan.
+#include "cli/internal/tree.h"
+
+namespace falaj::cli {
+namespace {
+
+void add_world(CLI::App& command, SimulateChoice& choice) {
+  command.add_option("--trace", choice.trace,
+                     "CSV with submit,duration,gpus,tenant[,name], or the published Philly table; "
+                     "without it a history is made up");
+  command.add_option("--fleet", choice.fleet, "YAML file with groups of nodes");
+  command.add_option("--nodes", choice.nodes, "Nodes, without --fleet")->capture_default_str();
+  command.add_option("--gpus-per-node", choice.gpus_per_node, "GPUs of each")
+      ->capture_default_str();
+  command.add_option("--restart-cost", choice.restart_cost, "What resuming a job costs")
+      ->capture_default_str();
+  command.add_option("--checkpoint", choice.checkpoint, "How often jobs checkpoint by themselves")
+      ->capture_default_str();
+  command
+      .add_option("--node-mtbf", choice.node_mtbf,
+                  "Mean time between failures of a node; 0: they never fail")
+      ->capture_default_str();
+  command.add_option("--stragglers", choice.stragglers, "Share of runs that go at 60 % speed")
+      ->capture_default_str();
+}
+
+void add_history(CLI::App& command, SimulateChoice& choice) {
+  command.add_option("--jobs", choice.jobs, "Jobs of a made-up history")->capture_default_str();
+  command.add_option("--tenants", choice.tenants, "Its tenants")->capture_default_str();
+  command.add_option("--days", choice.days, "Its length")->capture_default_str();
+  command.add_option("--seed", choice.seed, "Its seed, and that of failures")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void Tree::add_simulate() {
+  CLI::App* command = root_.add_subcommand(
+      "simulate", "Replay a history of jobs under scheduling policies, side by side");
+  command->require_subcommand(0, 1);
+  command->callback([this, command] {
+    if (command->get_subcommands().empty()) {
+      exit_ = done(simulate_policies(simulate_, session().format));
+    }
+  });
+  add_world(*command, simulate_);
+  add_history(*command, simulate_);
+  command->add_option("--policy", simulate_.policies,
+                      "falaj, strict_fifo, greedy_fifo, max_min_by_tenant, easy_backfill_oracle, "
+                      "las, las_decades or srsf_oracle; may be repeated (default: all)");
+  command->add_option("-f,--file", simulate_.policy_file, "SchedulingPolicy that falaj follows");
+  command->add_option("--report", simulate_.report, "HTML file to write, with plots");
+  add_output(*command);
+  add_history(*local(*command, "generate", "Print a made-up history as CSV",
+                     [this] { return done(print_trace(simulate_)); }),
+              simulate_);
+}
+
+void Tree::add_policy_plan() {
+  CLI::App* policy = root_.add_subcommand("policy", "Try a scheduling policy before it is applied");
+  policy->require_subcommand(1);
+  CLI::App* plan =
+      local(*policy, "plan",
+            "Replay a history under the current and a new policy; exit 1 when a guard-rail breaks",
+            [this] { return done(plan_policy(simulate_, session().format)); });
+  plan->add_option("-f,--file", simulate_.policy_file, "The new SchedulingPolicy")->required();
+  plan->add_option("--current", simulate_.current_file,
+                   "The current one (default: what Falaj does unless told otherwise)");
+  add_world(*plan, simulate_);
+  add_history(*plan, simulate_);
+  add_output(*plan);
+}
+
+}  // namespace falaj::cli
