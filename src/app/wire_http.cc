@@ -72,6 +72,7 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
   http.services->quotas = storage.quotas.get();
   http.services->emergencies = control.emergencies.get();
   wire_exports(storage, features, training, *http.services);
+  http.services->jobs_unprotected = training.unprotected;
   http.feed = std::make_unique<api::LiveFeed>(*http.services);
   http.router = std::make_unique<net::Router>();
   for (net::Route& route : api::native_routes(*http.services, *http.feed)) {

@@ -1,7 +1,28 @@
 #include "app/libraries.h"
 #include "app/wiring.h"
+#include "base/log.h"
+#include "exec/sandbox.h"
 
 namespace falaj::app {
+namespace {
+
+// Said once at the start, loudly, and then by /readyz for as long as the server runs.
+std::vector<std::string> missing_protections() {
+  const auto report = exec::probe_sandbox();
+  if (!report.ok()) {
+    log::error("jobs cannot be confined", {{"why", report.error().message}});
+    return {"sandbox"};
+  }
+  std::vector<std::string> missing;
+  for (const std::string& refused : report->refused) {
+    log::error("jobs run with less protection than they should: falaj doctor tells more",
+               {{"protection", refused}});
+    missing.push_back(refused.substr(0, refused.find(':')));
+  }
+  return missing;
+}
+
+}  // namespace
 
 Training::~Training() {
   if (queue) queue->stop();
@@ -35,6 +56,7 @@ Result<Training> wire_training(const Options& options, Storage& storage,
                                                         *features.training_sets, *parts.runs,
                                                         *parts.models, *parts.queue);
   parts.queue->handle("train", *parts.trainer);
+  parts.unprotected = missing_protections();
   FALAJ_TRY(parts.trainer->recover());
   return parts;
 }

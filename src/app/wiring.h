@@ -218,6 +218,7 @@ struct Training {
   std::unique_ptr<registry::RetrainDue> retrain_due;
   std::unique_ptr<jobs::Queue> queue;
   std::unique_ptr<training::TrainJobs> trainer;
+  std::vector<std::string> unprotected;  // What this machine does not grant to jobs, by name.
   ~Training();  // Stops the queue before the handler it calls.
   Training() = default;
   Training(Training&&) = default;

@@ -82,7 +82,7 @@ constexpr ErrorInfo kErrors[] = {
     {ErrorId::kImmutableField, Code::kConflict, "A field cannot change once it is set",
      "Create a new object under another name, or restore the old value."},
     {ErrorId::kStaleGeneration, Code::kConflict, "The object changed in the meantime",
-     "Get it again, repeat your change on it, and apply that."},
+     "Look at it as it is now, then repeat what you did."},
     {ErrorId::kDuplicateObject, Code::kConflict, "The object exists already, or stands twice",
      "Choose another name, or keep one of the two."},
 

@@ -283,13 +283,13 @@ void Tree::add_models() {
   alias->add_option("model", words_.name, "Model")->required();
   alias->add_option("version", words_.version, "Version")->required();
   alias->add_option("--alias", words_.alias, "Alias")->capture_default_str();
-  CLI::App* import = remote(
-      root_, "import", "Register an ONNX model made elsewhere, after a look at it in a sandbox",
-      [this](const Session& s) {
-        return import_model(s, words_.name, words_.file, words_.signature);
-      });
+  CLI::App* import =
+      remote(root_, "import", "Register a model made elsewhere, after a look at it in a sandbox",
+             [this](const Session& s) {
+               return import_model(s, words_.name, words_.file, words_.signature);
+             });
   import->add_option("model", words_.name, "Model")->required();
-  import->add_option("file", words_.file, "ONNX file")->required();
+  import->add_option("file", words_.file, "ONNX, LightGBM's text or XGBoost's JSON")->required();
   import->add_option("--signature", words_.signature, "Its OpenSSF signature bundle (model.sig)");
   CLI::App* ask = remote(root_, "predict", "Ask a deployment by entity id",
                          [this](const Session& s) { return predict(s, words_.name, words_.keys); });

@@ -1,4 +1,6 @@
 // train and runs.
+#include <cstdio>
+
 #include "cli/commands.h"
 
 namespace falaj::cli {
@@ -49,6 +51,9 @@ Status train(const Session& session, const std::string& job, Wait wait) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value started = FALAJ_TRY(connection->call(
       net::Method::kPost, "/api/v1/train-jobs/" + url_encode(job) + ":run", Value::object()));
+  for (const Value& warning : items(started["warnings"])) {
+    std::fprintf(stderr, "warning: %s\n", cell(warning).c_str());
+  }
   if (wait == Wait::kNo) {
     print(session.format, started, "started run " + started.text("run") + "\n");
     return {};

@@ -215,8 +215,9 @@ struct Ingest::Impl {
       const ViewDefinition current =
           FALAJ_TRY(load_view(tx, definition.project, definition.view.name));
       if (current.generation != definition.generation) {
-        return Error(Code::kConflict, "FeatureView " + definition.view.name +
-                                          " was changed during the ingest: send the file again");
+        return Error(ErrorId::kStaleGeneration,
+                     "FeatureView " + definition.view.name +
+                         " was changed during the ingest: send the file again");
       }
       report.duplicate_of =
           FALAJ_TRY(find_commit_of(tx, definition.project, definition.view.name, segments));

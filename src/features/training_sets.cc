@@ -392,6 +392,9 @@ struct TrainingSets::Impl {
     if (first) return std::move(*first);
 
     const Batch rows = FALAJ_TRY(join_all(blobs, inputs, spine, manifest));
+    if (clock.now() > context.deadline) {
+      return Error(Code::kDeadlineExceeded, "the join took longer than the caller waits");
+    }
     FALAJ_TRY(store(rows, manifest));
     manifest.id = manifest_id(manifest);
     manifest.frozen_at = clock.now();
@@ -408,6 +411,48 @@ struct TrainingSets::Impl {
     return out;
   }
 };
+
+namespace {
+
+// `versioned` is a view as a manifest names it: "customer_activity@3".
+Status note_newer(storage::SqlTransaction& tx, const Manifest& manifest,
+                  const std::string& versioned_name, std::vector<std::string>& out) {
+  const std::string view = versioned_name.substr(0, versioned_name.rfind('@'));
+  const auto definition = load_view(tx, manifest.project, view);
+  if (!definition.ok() && definition.error().code == Code::kNotFound) {
+    out.push_back("FeatureView " + view + " is gone");
+    return {};
+  }
+  if (!definition.ok()) return definition.error();
+  if (versioned(*definition) != versioned_name) {
+    out.push_back("FeatureView " + view + " was declared anew");
+  }
+  std::uint64_t rows = 0;
+  for (const Segment& segment :
+       FALAJ_TRY(list_segments(tx, manifest.project, view, manifest.known_at,
+                               std::numeric_limits<std::int64_t>::max()))) {
+    // Labels outside the period are no input; values of any time may be.
+    if (segment.event_min < manifest.to) rows += segment.rows;
+  }
+  if (rows > 0) {
+    out.push_back("FeatureView " + view + " has " + std::to_string(rows) + " newer rows");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> TrainingSets::newer_inputs(const Manifest& manifest) const {
+  std::vector<std::string> out;
+  FALAJ_TRY(impl_->sql.read([&](storage::SqlTransaction& tx) -> Status {
+    out.clear();
+    for (const std::string& view : manifest.views) FALAJ_TRY(note_newer(tx, manifest, view, out));
+    return {};
+  }));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
 
 TrainingSets::TrainingSets(storage::SqlStore& sql, storage::BlobStore& blobs,
                            security::Audit& audit, const Clock& clock)

@@ -69,6 +69,9 @@ class TrainingSets {
   Result<Manifest> latest(const ProjectName& project, const std::string& name) const;
   Result<Manifest> by_id(const ProjectName& project, const std::string& id) const;
   Result<std::vector<Manifest>> list(const ProjectName& project) const;
+  // What has happened to the set's views since it was frozen, a sentence each: rows that came
+  // later, a view that was declared anew or is gone. Empty when freezing again gives the same set.
+  Result<std::vector<std::string>> newer_inputs(const Manifest& manifest) const;
 
  private:
   struct Impl;

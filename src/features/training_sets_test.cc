@@ -152,6 +152,29 @@ TEST_F(TrainingSetsTest, the_same_request_gives_the_same_bytes_whatever_came_lat
             ErrorId::kObjectNotFound);
 }
 
+TEST_F(TrainingSetsTest, says_what_came_after_it_was_frozen) {
+  ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-02,0\n");
+  const auto first = freeze();
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(world_.training_sets->newer_inputs(*first)->size(), 0u);
+  ingest("activity", std::string(kHeader) + "1,2026-01-03,,11,a\n2,2026-01-03,,12,a\n");
+  const auto newer = world_.training_sets->newer_inputs(*first);
+  ASSERT_TRUE(newer.ok());
+  EXPECT_EQ(*newer, std::vector<std::string>{"FeatureView activity has 2 newer rows"});
+  const auto second = freeze();
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(world_.training_sets->newer_inputs(*second)->size(), 0u);
+  world_.remove("TrainingSet", "set");
+  world_.remove("FeatureService", "svc");
+  world_.remove("FeatureView", "activity");
+  EXPECT_EQ(*world_.training_sets->newer_inputs(*second),
+            std::vector<std::string>{"FeatureView activity is gone"});
+  world_.apply_activity("1d");
+  EXPECT_EQ(*world_.training_sets->newer_inputs(*second),
+            std::vector<std::string>{"FeatureView activity was declared anew"});
+}
+
 TEST_F(TrainingSetsTest, an_ingest_into_an_unrelated_view_changes_nothing) {
   ingest("activity", std::string(kHeader) + "1,2026-01-01,,10,a\n");
   ingest("labels", "customer_id,at,is_fraud\n1,2026-01-02,0\n");

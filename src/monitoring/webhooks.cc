@@ -26,6 +26,15 @@ bool is_host_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
 }
 
+// An address in any of its spellings (127.0.0.1, 2130706433, 0x7f000001), or this machine by name:
+// a name is looked up when it is called, and only public addresses are; these never can be.
+bool is_no_name(std::string_view host) {
+  const std::string_view last = host.substr(host.rfind('.') + 1);
+  const bool digits =
+      std::all_of(last.begin(), last.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return digits || last.starts_with("0x") || last == "localhost";
+}
+
 // Only what one reader and every other read alike: https, a plain host, a port, a path.
 Status check_url(const std::string& url, const std::string& where) {
   constexpr std::string_view kScheme = "https://";
@@ -46,7 +55,7 @@ Status check_url(const std::string& url, const std::string& where) {
         std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (port.empty() || port.size() > 5 || !digits) return bad;
   }
-  if (host.empty() || !std::all_of(host.begin(), host.end(), is_host_character)) return bad;
+  if (!std::all_of(host.begin(), host.end(), is_host_character) || is_no_name(host)) return bad;
   const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
     return c > ' ' && c < 127 && c != '#' && c != '@' && c != '\\';
   });

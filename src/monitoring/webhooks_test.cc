@@ -94,11 +94,26 @@ TEST_F(WebhooksTest, a_failing_receiver_is_tried_again_ever_later_and_given_up) 
 
 TEST_F(WebhooksTest, only_plain_https_addresses_can_be_declared) {
   EXPECT_TRUE(decode_webhook(hook("https://ops.example:8443/a/b?c=d", "ae")).ok());
-  for (const char* url :
-       {"http://ops.example/", "https://", "https://user@ops.example/", "https://ops.example/#x",
-        "https://ops.example\\@evil/", "https://[::1]/", "https://OPS.example/", "ftp://x/",
-        "https://ops.example:/", "https://ops.example:99999999/", "https://ops.example/a b",
-        "file:///etc/passwd", "https://%6cocalhost/"}) {
+  for (const char* url : {"http://ops.example/",
+                          "https://",
+                          "https://user@ops.example/",
+                          "https://ops.example/#x",
+                          "https://ops.example\\@evil/",
+                          "https://[::1]/",
+                          "https://OPS.example/",
+                          "ftp://x/",
+                          "https://ops.example:/",
+                          "https://ops.example:99999999/",
+                          "https://ops.example/a b",
+                          "file:///etc/passwd",
+                          "https://%6cocalhost/",
+                          "https://127.0.0.1/",
+                          "https://2130706433/",
+                          "https://0x7f000001/",
+                          "https://169.254.169.254/latest",
+                          "https://localhost/",
+                          "https://a.localhost/",
+                          "https://ops.example./"}) {
     EXPECT_FALSE(decode_webhook(hook(url, "ae")).ok()) << url;
   }
 }

@@ -4,6 +4,15 @@
 #include "security/signing/model_format.h"
 
 namespace falaj::serving {
+namespace {
+
+Status check_turned(std::string_view onnx) {
+  const Result<security::ModelFormat> format = security::recognise_model(onnx);
+  if (format.ok() && *format == security::ModelFormat::kOnnx) return {};
+  return Error{ErrorId::kModelFormatRefused, "the model was not turned into ONNX"};
+}
+
+}  // namespace
 
 ModelImport::ModelImport(registry::Models& models, storage::BlobStore& blobs, Inspector inspect,
                          std::string code_version)
@@ -12,34 +21,39 @@ ModelImport::ModelImport(registry::Models& models, storage::BlobStore& blobs, In
       inspect_(std::move(inspect)),
       code_version_(std::move(code_version)) {}
 
-Result<registry::ModelVersion> ModelImport::judge(const security::RequestContext& context,
-                                                  const std::string& model,
-                                                  const File& file) const {
-  registry::ModelVersion version;
-  version.signer = FALAJ_TRY(models_.admit_foreign(context, model, file.bytes, file.bundle));
+Result<ModelImport::Judged> ModelImport::judge(const security::RequestContext& context,
+                                               const std::string& model, const File& file) const {
+  Judged judged;
+  judged.signer = FALAJ_TRY(models_.admit_foreign(context, model, file.bytes, file.bundle));
   const security::ModelFormat format = FALAJ_TRY(security::recognise_model(file.bytes));
-  if (format != security::ModelFormat::kOnnx) {
-    return Error{ErrorId::kModelFormatRefused,
-                 "the file is a model of " + std::string(security::format_name(format)) +
-                     ", which cannot be served as it is; train it here, or export it to ONNX"};
+  judged.inspected = FALAJ_TRY(inspect_(file.bytes));
+  if (format == security::ModelFormat::kOnnx) {
+    judged.inspected.onnx.clear();
+  } else {
+    // The process that read a stranger's file is not believed either.
+    FALAJ_TRY(check_turned(judged.inspected.onnx));
   }
-  version.signature = FALAJ_TRY(inspect_(file.bytes));
-  return version;
+  return judged;
 }
 
 Result<registry::ModelVersion> ModelImport::add(const security::RequestContext& context,
                                                 const std::string& model, const File& file) {
   FALAJ_TRY(check_name("model", model));
-  Result<registry::ModelVersion> judged = judge(context, model, file);
+  Result<Judged> judged = judge(context, model, file);
   if (!judged.ok()) {
     return models_.refuse_foreign(context, model, file.bytes, std::move(judged).error());
   }
-  registry::ModelVersion version = *std::move(judged);
+  registry::ModelVersion version;
+  version.signer = std::move(judged->signer);
+  version.signature = std::move(judged->inspected.signature);
+  version.proof = std::move(judged->inspected.proof);
+  const std::string& turned = judged->inspected.onnx;
   version.project = context.project.str();
   version.model = model;
   version.zone = context.zone.name();
   version.code_version = code_version_;
-  FALAJ_TRY(registry::keep_onnx(blobs_, file.bytes, version));
+  FALAJ_TRY(registry::keep_onnx(blobs_, turned.empty() ? file.bytes : turned, version));
+  if (!turned.empty()) FALAJ_TRY(registry::keep_native(blobs_, file.bytes, version));
   return models_.add_version(context, std::move(version));
 }
 

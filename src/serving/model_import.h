@@ -2,8 +2,9 @@
 //
 // In this order, and nothing of a later step before the one above agreed: an accepted signer signed
 // the bytes where the policy demands it, they are of an accepted format
-// (security/signing/model_format.h), a confined process opened and ran them, and only then they are
-// kept, signed by this server and given a number. What is refused is written down.
+// (security/signing/model_format.h), a confined process opened and ran them (and turned LightGBM's
+// text or XGBoost's JSON into ONNX, which it proved equal), and only then they are kept, signed by
+// this server and given a number. What is refused is written down.
 #pragma once
 
 #include <functional>
@@ -18,9 +19,14 @@ namespace falaj::serving {
 
 inline constexpr std::int64_t kImportBytesMax = std::int64_t{64} << 20;
 
-// Opens the model in a process that can harm nobody and tells its inputs and outputs. FJ-7060 when
-// it cannot be opened or run there.
-using Inspector = std::function<Result<registry::Signature>(std::string_view onnx)>;
+// What a process that can harm nobody made of the model.
+struct Inspected {
+  registry::Signature signature;
+  std::string onnx;  // What a model in another format was turned into; "" for ONNX.
+  Value proof;       // That both answer alike; null for ONNX.
+};
+// FJ-7060 when the model cannot be opened, turned or run there.
+using Inspector = std::function<Result<Inspected>(std::string_view model)>;
 
 // Thread-safe. May take seconds: not for an event-loop thread.
 class ModelImport {
@@ -38,9 +44,13 @@ class ModelImport {
                                      const std::string& model, const File& file);
 
  private:
+  struct Judged {
+    std::string signer;
+    Inspected inspected;
+  };
   // Who signed it, and what it takes and gives; nothing is kept.
-  Result<registry::ModelVersion> judge(const security::RequestContext& context,
-                                       const std::string& model, const File& file) const;
+  Result<Judged> judge(const security::RequestContext& context, const std::string& model,
+                       const File& file) const;
 
   registry::Models& models_;
   storage::BlobStore& blobs_;

@@ -8,6 +8,7 @@
 #include "training/lightgbm/library.h"
 #include "training/lightgbm/model_text.h"
 #include "training/lightgbm/params.h"
+#include "training/lightgbm/predictor.h"
 #include "training/lightgbm/trainer.h"
 #include "training/proof.h"
 #include "training/training_data.h"
@@ -61,18 +62,6 @@ onnx::Metadata metadata_of(const EngineConfig& config) {
           {"training_set", config.training_set}};
 }
 
-// LightGBM's own answers. Keeps a reference to the booster.
-EnginePredictor predictor_of(const lightgbm::Booster& booster, const TreeModel& model) {
-  const std::size_t columns = model.features;
-  const std::size_t trees = model.trees.size();
-  return {[&booster, columns](std::span<const float> rows) {
-            return booster.scores(lightgbm::Matrix{rows, columns});
-          },
-          [&booster, columns, trees](std::span<const float> rows) {
-            return booster.leaves(lightgbm::Matrix{rows, columns}, trees);
-          }};
-}
-
 Result<EngineOutput> train_lightgbm(const EngineConfig& config, const ByteReader& file,
                                     const OnnxRunner& runner, const Report& report) {
   const lightgbm::Params params = FALAJ_TRY(lightgbm::params_from_value(config.params));
@@ -93,7 +82,7 @@ Result<EngineOutput> train_lightgbm(const EngineConfig& config, const ByteReader
   booster.set_threads(config.threads);
   const Rows& real = data.valid.count() > 0 ? data.valid : data.train;
   const Proof proof = FALAJ_TRY(
-      prove_equal({model, graph, predictor_of(booster, model), runner, real.values,
+      prove_equal({model, graph, lightgbm::predictor_of(booster, model), runner, real.values,
                    config.verify_rows, static_cast<std::uint64_t>(params.seed), progress}));
   if (proof.mismatches > 0) {
     return Error(ErrorId::kOnnxMismatch, "the ONNX graph differs from LightGBM on " +

@@ -10,8 +10,8 @@ namespace {
 // LightGBM's predictors drop cells with |x| ≤ this float, which then read as 0.
 constexpr float kReadsAsZero = 1e-35f;
 
-void add_split(const TreeNode& node, std::int64_t tree, std::int64_t id, std::int64_t splits,
-               onnx::Trees& out) {
+void add_split(const TreeNode& node, Tiny tiny, std::int64_t tree, std::int64_t id,
+               std::int64_t splits, onnx::Trees& out) {
   const auto child = [&](std::int32_t c) { return c >= 0 ? c : splits + ~c; };
   const bool left_when_missing = node.missing == Missing::kNan
                                      ? node.default_side == Side::kLeft
@@ -20,7 +20,7 @@ void add_split(const TreeNode& node, std::int64_t tree, std::int64_t id, std::in
   out.nodeids.push_back(id);
   out.featureids.push_back(node.feature);
   out.modes.push_back(onnx::Mode::kLeq);
-  out.values.push_back(exact_threshold(node.threshold));
+  out.values.push_back(exact_threshold(node.threshold, tiny));
   out.truenodeids.push_back(child(node.left));
   out.falsenodeids.push_back(child(node.right));
   out.missing_value_tracks_true.push_back(left_when_missing ? 1 : 0);
@@ -58,11 +58,12 @@ bool needs_both_columns(const TreeModel& model) {
 
 }  // namespace
 
-float exact_threshold(double threshold) {
+float exact_threshold(double threshold, Tiny tiny) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kLargest = std::numeric_limits<float>::max();
-  if (threshold >= 0 && threshold <= kReadsAsZero) return kReadsAsZero;
-  if (threshold < 0 && threshold >= -kReadsAsZero) return std::nextafter(-kReadsAsZero, -kInfinity);
+  if (tiny == Tiny::kReadsAsZero && std::abs(threshold) <= kReadsAsZero) {
+    return threshold >= 0 ? kReadsAsZero : std::nextafter(-kReadsAsZero, -kInfinity);
+  }
   if (threshold > kLargest) return kLargest;
   if (threshold < -kLargest) return -kInfinity;
   const auto nearest = static_cast<float>(threshold);
@@ -81,7 +82,7 @@ onnx::Trees to_onnx_trees(const TreeModel& model) {
     const auto tree_id = static_cast<std::int64_t>(t);
     const auto splits = static_cast<std::int64_t>(tree.nodes.size());
     for (std::int64_t i = 0; i < splits; ++i) {
-      add_split(tree.nodes[static_cast<std::size_t>(i)], tree_id, i, splits, out);
+      add_split(tree.nodes[static_cast<std::size_t>(i)], model.tiny, tree_id, i, splits, out);
     }
     for (std::size_t i = 0; i < tree.leaves.size(); ++i) {
       const std::int64_t id = splits + static_cast<std::int64_t>(i);

@@ -315,6 +315,11 @@ Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& contex
   order.manifest = manifest.id;
   order.set_name = manifest.name;
   FALAJ_TRY(impl_->queue.room(context.project));  // Before a run is there that would only fail.
+  std::vector<std::string> warnings;
+  for (const std::string& newer : FALAJ_TRY(impl_->sets.newer_inputs(manifest))) {
+    warnings.push_back("TrainingSet " + manifest.name + " was frozen before this: " + newer +
+                       "; freeze it again to train on that");
+  }
   tracking::Run wanted;
   wanted.experiment = name;
   wanted.params = order.job.params;
@@ -334,7 +339,7 @@ Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& contex
                    describe(job.error()), {});
     return std::move(job).error();
   }
-  return Started{order.run, *job};
+  return Started{order.run, *job, std::move(warnings)};
 }
 
 // A run that is still open although its job has ended takes the job's end.

@@ -75,6 +75,7 @@ class TrainJobs final : public jobs::Handler {
   struct Started {
     RunId run;
     JobId job;
+    std::vector<std::string> warnings;  // The frozen set is older than what it was made from.
   };
   Result<Started> run(const security::RequestContext& context, const std::string& name,
                       const std::string& manifest_id = "");

@@ -15,6 +15,9 @@ enum class Objective : std::uint8_t { kBinary, kRegression };
 enum class Missing : std::uint8_t { kNone, kNan };
 enum class Side : std::uint8_t { kLeft, kRight };
 
+// What |x| ≤ 1e-35 means: LightGBM drops such cells, which then read as 0; XGBoost does not.
+enum class Tiny : std::uint8_t { kReadsAsZero, kIsItself };
+
 // A row goes left when its value ≤ threshold. Children ≥ 0 are nodes, < 0 are leaves: ~child.
 struct TreeNode {
   std::int32_t feature = 0;
@@ -34,6 +37,7 @@ struct Tree {
 // Binary: probability = 1 / (1 + exp(-sum of leaves)). Regression: the sum.
 struct TreeModel {
   Objective objective = Objective::kBinary;
+  Tiny tiny = Tiny::kReadsAsZero;
   std::size_t features = 0;
   std::vector<Tree> trees;
 };

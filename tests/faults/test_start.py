@@ -6,7 +6,7 @@ import subprocess
 import unittest
 
 import shop
-from program import PROGRAM, ProgramTest
+from program import PROGRAM, ProgramTest, environment
 
 
 def may_mount():
@@ -103,6 +103,21 @@ class Folder(ProgramTest):
         server.stop()
         server.prefix = inside_mount(server.data, f'--bind -o ro "{server.data}"')
         self.refused(server, "FJ-8002")
+
+    @unittest.skipUnless(may_mount(), NO_MOUNT)
+    def test_a_machine_without_control_groups_says_so_and_goes_on_saying_it(self):
+        server = self.server(prefix=inside_mount("/sys/fs/cgroup", "-t tmpfs none")).start()
+        ready = server.get("/readyz")
+        self.assertEqual(ready["status"], "degraded")
+        self.assertIn("cgroup-memory", ready["jobs_without"])
+        with open(server.log) as log:
+            self.assertRegex(log.read(), "ERROR.*less protection.*cgroup-memory")
+        command = [*server.prefix, PROGRAM, "doctor", "--data", os.path.join(self.folder, "none")]
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=environment(), timeout=60)
+        self.assertRegex(done.stdout.decode(), "job sandbox +warn .*not granted: cgroup-memory")
+        # A job still runs, under what there is.
+        shop.stock(server)
+        self.assertEqual(server.job_ended(server.train("train")["job"])["status"], "succeeded")
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
     def test_a_folder_of_another_user_is_said(self):

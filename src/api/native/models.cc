@@ -139,8 +139,9 @@ std::vector<net::Route> model_routes(Services& services) {
   net::Route import = value_route(
       Method::kPost, "/api/v1/models/{model}/versions:import",
       {"models.write", net::Target::object("Model", "model")},
-      "Registers the body, an ONNX file made elsewhere, as the next version: judged by content, "
-      "opened in a sandbox first. X-Falaj-Signature carries its OpenSSF signature bundle in "
+      "Registers the body, a model made elsewhere (ONNX, LightGBM's text, XGBoost's JSON), as the "
+      "next version: judged by content, opened in a sandbox first and turned into ONNX there. "
+      "X-Falaj-Signature carries its OpenSSF signature bundle in "
       "base64.",
       [&](const net::Request& request) { return import_version(services, request); }, 201);
   import.body_bytes_max = serving::kImportBytesMax;

@@ -98,7 +98,7 @@ class NativeRoutesTest : public ::testing::Test {
                          runs_,       *world_.models, *world_.deployments,   *world_.runtime,
                          monitors_,   world_.audit,   world_.clock};
   serving::ModelImport import_{*world_.models, *world_.blobs,
-                               [](std::string_view) { return registry::Signature(); }, "test"};
+                               [](std::string_view) { return serving::Inspected(); }, "test"};
   security::access::Denials denials_;
   security::residency::Exits exits_{*world_.sql, world_.audit, world_.clock, {}};
   Services services_{
@@ -185,6 +185,15 @@ TEST_F(NativeRoutesTest, is_ready_unless_a_deployment_should_serve_and_cannot) {
   EXPECT_EQ(send(Method::kGet, "/livez").status, 200);
   promote(world_.register_linear(1, 0));
   EXPECT_EQ(send(Method::kGet, "/readyz").status, 200);
+}
+
+TEST_F(NativeRoutesTest, is_ready_and_says_what_jobs_must_do_without) {
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(send(Method::kGet, "/readyz").body, R"({"status":"ok"})");
+  services_.jobs_unprotected = {"cgroup-memory"};
+  const Response degraded = send(Method::kGet, "/readyz");
+  EXPECT_EQ(degraded.status, 200);
+  EXPECT_EQ(degraded.body, R"({"jobs_without":["cgroup-memory"],"status":"degraded"})");
 }
 
 TEST_F(NativeRoutesTest, gives_a_quarantine_back_as_csv) {

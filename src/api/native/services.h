@@ -70,6 +70,8 @@ struct Services {
   std::function<Result<std::string>(const security::RequestContext&,
                                     const registry::ModelFileRequest&)>
       export_model{};
+  // Protections of jobs that this machine does not grant, by name; /readyz shows them.
+  std::vector<std::string> jobs_unprotected{};
 };
 
 class LiveFeed;

@@ -17,10 +17,15 @@ net::Route health_route(std::string_view path, std::string_view summary, net::Sy
 
 // Reads the published table only, so it may stay on the loop. Anyone may ask, so it names nobody's
 // deployment: GET /api/v1/deployments does, to who may see them.
-net::Response readiness(const serving::Deployments& deployments) {
-  const std::vector<serving::DeploymentStatus> unready = deployments.unready();
-  if (unready.empty()) return net::Response::json(R"({"status":"ok"})");
+net::Response readiness(const Services& services) {
+  const std::vector<serving::DeploymentStatus> unready = services.deployments.unready();
   Value value;
+  for (const std::string& name : services.jobs_unprotected) value["jobs_without"].push(name);
+  if (unready.empty()) {
+    // Degraded is ready: it serves, and whoever watches is told what jobs lack.
+    value["status"] = services.jobs_unprotected.empty() ? "ok" : "degraded";
+    return net::Response::json(to_json(value));
+  }
   value["status"] = "unavailable";
   value["reason"] =
       std::to_string(unready.size()) +
@@ -50,11 +55,13 @@ net::Response scrape(Services& services, const net::Request& request) {
 std::vector<net::Route> system_routes(Services& services) {
   std::vector<net::Route> routes;
   const auto alive = [](const net::Request&) { return net::Response::json(R"({"status":"ok"})"); };
-  const auto ready = [&services](const net::Request&) { return readiness(services.deployments); };
+  const auto ready = [&services](const net::Request&) { return readiness(services); };
   routes.push_back(health_route("/livez", "200 while the process answers at all.", alive));
   routes.push_back(health_route("/readyz",
                                 "200, or 503 with the number of deployments whose version exists "
-                                "and cannot be loaded while no other version serves.",
+                                "and cannot be loaded while no other version serves; "
+                                "'degraded' lists under jobs_without what the machine does not "
+                                "grant to jobs.",
                                 ready));
   routes.push_back(health_route("/health", "As /readyz.", ready));
   routes.push_back(value_route(net::Method::kGet, "/version",

@@ -17,6 +17,8 @@ Result<Value> run_job(Services& services, const net::Request& request) {
   Value reply;
   reply["run"] = started.run.str();
   reply["job"] = started.job.str();
+  reply["warnings"] = Value::array();
+  for (const std::string& warning : started.warnings) reply["warnings"].push(warning);
   return reply;
 }
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/time.h"
+#include "base/units.h"
 #include "net/http/connection.h"
 #include "net/internal/address.h"
 #include "net/path.h"
@@ -30,6 +32,17 @@ void clear(Request& request) {
   request.request_id.clear();
   request.traceparent.clear();
   request.deadline = Timestamp::max();
+}
+
+Status take_deadline(Request& request) {
+  const std::string_view asked = find_header(request.headers, "X-Falaj-Timeout");
+  if (asked.empty()) return {};
+  const Result<Duration> limit = parse_duration(asked);
+  if (!limit.ok() || *limit <= Duration{} || *limit > Duration::hours(24)) {
+    return Error(ErrorId::kOutOfRange, "X-Falaj-Timeout: give a duration such as 30s, at most 24h");
+  }
+  request.deadline = SystemClock().now() + *limit;
+  return {};
 }
 
 // Runs on the pool.
@@ -261,6 +274,10 @@ bool Connection::find_route() {
     return false;
   }
   route_ = match.route;
+  if (const Status taken = take_deadline(request_); !taken.ok()) {
+    fail(400, taken.error(), After::kClose);
+    return false;
+  }
   const auto& length = parser_.head().content_length;
   if (length && *length > static_cast<std::uint64_t>(route_->body_bytes_max)) {
     refuse_parse(ParseState::kBodyTooLarge);

@@ -58,6 +58,23 @@ TEST_F(LimitsTest, refuses_a_body_over_the_routes_limit) {
   EXPECT_EQ(status_of(chunked.reply()), 413);
 }
 
+TEST_F(LimitsTest, a_client_says_how_long_it_waits) {
+  router_.add(route(Method::kGet, "/left", [](const Request& r) {
+    if (r.deadline == Timestamp::max()) return Response::text("for ever");
+    const Duration left = r.deadline - SystemClock().now();
+    return Response::text(left > Duration::seconds(20) && left <= Duration::seconds(30) ? "30s"
+                                                                                        : "other");
+  }));
+  start();
+  EXPECT_EQ(body_of(ask(request_text("GET /left"))), "for ever");
+  EXPECT_EQ(body_of(ask(request_text("GET /left", "X-Falaj-Timeout: 30s\r\n"))), "30s");
+  for (const std::string wrong : {"0s", "-1s", "30", "soon", "25h"}) {
+    const std::string reply = ask(request_text("GET /left", "X-Falaj-Timeout: " + wrong + "\r\n"));
+    EXPECT_EQ(status_of(reply), 400) << wrong;
+    EXPECT_EQ(code_of(reply), "FJ-1006") << wrong;
+  }
+}
+
 TEST_F(LimitsTest, the_sender_of_a_large_body_can_read_the_refusal) {
   add_upload(1000);
   start();

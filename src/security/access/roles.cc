@@ -36,7 +36,7 @@ std::array<ActionSet, 7> role_table() {
   at(Role::kEditor) = read | named({"objects.write", "data.ingest", "data.read", "training.run",
                                     "models.write", "serving.predict", "jobs.cancel"});
   at(Role::kApprover) = read | named({"models.promote", "transfers.approve", "access.read"});
-  at(Role::kOperator) = read | named({"jobs.cancel", "loop.run", "system.read", "models.promote",
+  at(Role::kOperator) = read | named({"jobs.cancel", "system.read", "models.promote",
                                       "serving.predict", "keys.read", "keys.rotate"});
   at(Role::kAuditor) = named({"objects.read", "models.read", "monitoring.read", "jobs.read",
                               "residency.read", "audit.read", "audit.verify", "audit.export",
@@ -65,7 +65,6 @@ const std::vector<ActionInfo>& actions() {
       {"models.promote", "Move aliases: decide which version serves"},
       {"serving.predict", "Ask a deployment or model for predictions"},
       {"monitoring.read", "Read profiles, drift and alarms"},
-      {"loop.run", "Start a round of the retraining loop"},
       {"jobs.read", "Read jobs and their logs"},
       {"jobs.cancel", "Cancel jobs"},
       {"residency.read", "Read zones, transfers and the byte ledger"},

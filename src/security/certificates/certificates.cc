@@ -13,6 +13,7 @@ namespace falaj::security {
 namespace {
 
 constexpr std::string_view kServicePath = "/service/";
+constexpr std::size_t kServiceNameMax = 63;  // As every name here.
 constexpr std::size_t kFileBytesMax = 64 << 10;
 constexpr std::string_view kServerPath = "/server";
 
@@ -189,7 +190,7 @@ Result<IssuedCertificate> Certificates::issue(const RequestContext& context,
   const std::string path = std::string(kServicePath) + std::string(service);
   IssuedCertificate issued;
   issued.id = id_of(service);
-  if (service_of(issued.id) != service || service.empty()) {
+  if (service_of(issued.id) != service || service.empty() || service.size() > kServiceNameMax) {
     return Error(Code::kInvalidArgument, "'" + std::string(service.substr(0, 100)) +
                                              "' is no service's name: use letters, digits, . - _");
   }

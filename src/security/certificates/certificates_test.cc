@@ -126,6 +126,7 @@ TEST_F(CertificatesTest, issues_nothing_for_a_name_that_could_mean_another) {
   for (const char* name : {"", "a/b", "..", ".", "../server", "a b", "a%2fb", "\xc3\xa4"}) {
     EXPECT_FALSE(certificates->issue(admin_, name, request.request_pem).ok()) << name;
   }
+  EXPECT_FALSE(certificates->issue(admin_, std::string(64, 'a'), request.request_pem).ok());
   EXPECT_FALSE(certificates->issue(admin_, "a", "no request").ok());
   EXPECT_TRUE(audit_.list({}).value().empty());
 }

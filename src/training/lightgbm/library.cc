@@ -1,9 +1,9 @@
 #include "training/lightgbm/library.h"
 
-#include <dlfcn.h>
-
 #include <limits>
 #include <utility>
+
+#include "training/c_library.h"
 
 namespace falaj::training::lightgbm {
 
@@ -41,32 +41,21 @@ Error failed(const Functions& functions, const std::string& what) {
   return Error(ErrorId::kJobFailed, "LightGBM, " + what + ": " + functions.last_error());
 }
 
-template <class Function>
-Status bind(void* handle, const std::string& path, const char* name, Function& function) {
-  void* symbol = dlsym(handle, name);
-  if (symbol == nullptr) {
-    return Error(ErrorId::kEngineUnavailable,
-                 path + " has no function " + name + ": it is no LightGBM 4; run ./dev setup");
-  }
-  function = reinterpret_cast<Function>(symbol);
-  return {};
-}
-
-Status bind_all(void* handle, const std::string& path, Functions& f) {
-  FALAJ_TRY(bind(handle, path, "LGBM_GetLastError", f.last_error));
-  FALAJ_TRY(bind(handle, path, "LGBM_DatasetCreateFromMat", f.dataset_create));
-  FALAJ_TRY(bind(handle, path, "LGBM_DatasetSetField", f.dataset_set_field));
-  FALAJ_TRY(bind(handle, path, "LGBM_DatasetSetFeatureNames", f.dataset_set_names));
-  FALAJ_TRY(bind(handle, path, "LGBM_DatasetFree", f.dataset_free));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterCreate", f.booster_create));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterLoadModelFromString", f.booster_load));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterAddValidData", f.booster_add_valid));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterUpdateOneIter", f.booster_update));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterGetNumPredict", f.booster_count_predict));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterGetPredict", f.booster_get_predict));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterSaveModelToString", f.booster_save));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterPredictForMat", f.booster_predict));
-  FALAJ_TRY(bind(handle, path, "LGBM_BoosterFree", f.booster_free));
+Status bind_all(const CLibrary& library, Functions& f) {
+  FALAJ_TRY(library.bind("LGBM_GetLastError", f.last_error));
+  FALAJ_TRY(library.bind("LGBM_DatasetCreateFromMat", f.dataset_create));
+  FALAJ_TRY(library.bind("LGBM_DatasetSetField", f.dataset_set_field));
+  FALAJ_TRY(library.bind("LGBM_DatasetSetFeatureNames", f.dataset_set_names));
+  FALAJ_TRY(library.bind("LGBM_DatasetFree", f.dataset_free));
+  FALAJ_TRY(library.bind("LGBM_BoosterCreate", f.booster_create));
+  FALAJ_TRY(library.bind("LGBM_BoosterLoadModelFromString", f.booster_load));
+  FALAJ_TRY(library.bind("LGBM_BoosterAddValidData", f.booster_add_valid));
+  FALAJ_TRY(library.bind("LGBM_BoosterUpdateOneIter", f.booster_update));
+  FALAJ_TRY(library.bind("LGBM_BoosterGetNumPredict", f.booster_count_predict));
+  FALAJ_TRY(library.bind("LGBM_BoosterGetPredict", f.booster_get_predict));
+  FALAJ_TRY(library.bind("LGBM_BoosterSaveModelToString", f.booster_save));
+  FALAJ_TRY(library.bind("LGBM_BoosterPredictForMat", f.booster_predict));
+  FALAJ_TRY(library.bind("LGBM_BoosterFree", f.booster_free));
   return {};
 }
 
@@ -82,15 +71,9 @@ Result<std::int32_t> row_count(const Matrix& matrix) {
 }  // namespace
 
 Result<Library> open_library(const std::string& path) {
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    return Error(ErrorId::kEngineUnavailable,
-                 "cannot open LightGBM at '" + path +
-                     "': " + (reason == nullptr ? "unknown reason" : reason) + "; run ./dev setup");
-  }
+  const CLibrary library = FALAJ_TRY(CLibrary::open(path, "LightGBM 4"));
   auto functions = std::make_shared<Functions>();
-  FALAJ_TRY(bind_all(handle, path, *functions));
+  FALAJ_TRY(bind_all(library, *functions));
   return Library(std::move(functions));
 }
 

@@ -1,0 +1,214 @@
+"""Groups 29 and 30: bytes of one zone look for a way into another."""
+
+import unittest
+
+import onnx_bytes as onnx
+import shop
+from arena import attacks
+from fortress import Fortress, declared, tenant
+
+EXITS = [
+    "write",
+    "serve",
+    "schedule",
+    "replicate",
+    "export",
+    "backup",
+    "webhook",
+    "metric",
+    "log",
+    "dump",
+]
+GROUND = {
+    "ground": "central-bank-approval",
+    "evidence": {"regulator-approval": "CB-1", "customer-consent": "f"},
+}
+
+
+def transfer(name="out", **changes):
+    spec = {"from": "ae-fin", "to": "eu", "expires": "2200-01-01", **GROUND, **changes}
+    return declared(
+        "Transfer", name, "payments", **{k: v for k, v in spec.items() if v is not None}
+    )
+
+
+def decisions():
+    for leaves in EXITS:
+        for to in ("eu", "ae", "mars", ""):
+
+            def attack(self, leaves=leaves, to=to):
+                body = {"exit": leaves, "from": "ae-fin", "to": to}
+                reply = self.send(
+                    "POST", "/api/v1/zones:decide?project=payments", body, self.as_admin()
+                )
+                if reply.status >= 400:
+                    self.refused(reply)
+                else:
+                    self.assertFalse(reply.value.get("allowed", True), reply.text)
+
+            yield f"{leaves} to {to or 'nowhere'}", attack
+
+
+class Zoned(Fortress):
+    def as_admin(self):
+        return dict(self.server.headers)
+
+
+@attacks(decisions())
+class Exits(Zoned):
+    def test_inside_is_allowed(self):
+        """The control: the same question about the zone itself."""
+        for leaves in EXITS:
+            body = {"exit": leaves, "from": "ae-fin", "to": "ae-fin"}
+            reply = self.send(
+                "POST", "/api/v1/zones:decide?project=payments", body, self.as_admin()
+            )
+            self.assertTrue(reply.value["allowed"], reply.text)
+
+
+DECLARED = {
+    "a project moves": declared("Project", "payments", zone="eu", purpose="fraud-prevention"),
+    "a project loses its zone": declared("Project", "payments", purpose="fraud-prevention"),
+    "a project of no zone": declared("Project", "new"),
+    "a project of a zone that is not there": declared("Project", "new", zone="mars"),
+    "a zone moves under another": declared("Zone", "ae-fin", parent="eu", regime="cbuae-consumer"),
+    "a zone changes its regime": declared("Zone", "ae-fin", parent="ae", regime="gdpr"),
+    "a zone of a regime that is not there": declared("Zone", "de", regime="gdrp"),
+    "a zone that is its own parent": declared("Zone", "loop", parent="loop"),
+    "a set for another purpose": declared(
+        "TrainingSet",
+        "ads",
+        "payments",
+        service="shop",
+        purpose="marketing",
+        spine={"view": "bought", "label": "bought"},
+    ),
+    "a webhook in the clear": declared(
+        "Webhook", "w", "payments", url="http://hooks.example/x", zone="ae-fin"
+    ),
+    "a webhook to this machine": declared(
+        "Webhook", "w", "payments", url="https://127.0.0.1/x", zone="ae-fin"
+    ),
+    "a webhook to a neighbour": declared(
+        "Webhook", "w", "payments", url="https://169.254.169.254/latest", zone="ae-fin"
+    ),
+    "a webhook of a zone that is not there": declared(
+        "Webhook", "w", "payments", url="https://hooks.example.com/x", zone="mars"
+    ),
+    "a transfer on no ground": transfer(ground=None),
+    "a transfer on another regime's ground": transfer(ground="adequacy-decision"),
+    "a transfer that is over": transfer(expires="2020-01-01"),
+    "a transfer that never ends": transfer(expires=None),
+    "a transfer to nowhere": transfer(to="mars"),
+    "a transfer of another's zone": transfer(**{"from": "eu", "to": "ae"}),
+    "a transfer that covers the log": transfer(exits=["log"]),
+    "a transfer of an exit that is none": transfer(exits=["window"]),
+}
+# Declared is harmless, as long as it can never be approved.
+NOT_APPROVED = {
+    "without evidence": {"evidence": {}},
+    "with half the evidence": {"evidence": {"regulator-approval": "CB-1"}},
+    "on another regime's ground": {"ground": "adequacy-decision"},
+    "when it is over": {"expires": "2020-01-01"},
+}
+
+
+def declarations():
+    for name, made in DECLARED.items():
+
+        def attack(self, made=made):
+            reply = self.send("PUT", "/api/v1/objects", made, self.as_admin())
+            if made["kind"] == "Transfer" and reply.status < 300:
+                return self.never_counts(made)
+            return reply
+
+        yield name, attack
+    for name, changes in NOT_APPROVED.items():
+
+        def attack(self, changes=changes):
+            made = transfer("unapproved", **changes)
+            if self.send("PUT", "/api/v1/objects", made, self.as_admin()).status >= 300:
+                return None
+            return self.never_counts(made)
+
+        yield f"approved {name}", attack
+
+
+@attacks(declarations())
+class Declarations(Zoned):
+    def never_counts(self, made):
+        """It stands there, is refused its approval, opens nothing, and goes away again."""
+        name = made["metadata"]["name"]
+        at = f"/api/v1/transfers/{name}:approve?project=payments"
+        reply = self.send("POST", at, {}, self.as_admin())
+        body = {"exit": "export", "from": "ae-fin", "to": "eu"}
+        asked = self.send("POST", "/api/v1/zones:decide?project=payments", body, self.as_admin())
+        self.assertTrue(asked.status >= 400 or not asked.value["allowed"], asked.text)
+        self.server.good("DELETE", f"/api/v1/objects/Transfer/{name}?project=payments")
+        self.before["changes"] = self.state()["changes"]
+        return reply
+
+    def test_who_declares_does_not_approve(self):
+        self.server.apply(transfer("own"))
+        try:
+            reply = self.send(
+                "POST", "/api/v1/transfers/own:approve?project=payments", {}, self.as_admin()
+            )
+            self.refused(reply)
+        finally:
+            self.server.good("DELETE", "/api/v1/objects/Transfer/own?project=payments")
+            self.before["changes"] = self.state()["changes"]
+
+
+class Elsewhere(Zoned):
+    """The machine stands in `eu`: nothing of ae-fin may be on it."""
+
+    FLAGS = ("--set", "zone.executor=eu")
+
+    @classmethod
+    def fill(cls, project):
+        if project == "payments":
+            cls.server.apply(*tenant(project))
+            return {}
+        return super().fill(project)
+
+    def state(self):
+        """Not even the administrator reads the data of ae-fin here."""
+        ask = self.server.get
+        self.refused(self.server.request("GET", "/api/v1/feature-views?project=payments"))
+        return {
+            "objects": ask("/api/v1/objects")["objects"],
+            "runs": ask("/api/v1/runs?project=shop"),
+        }
+
+    def check(self, method, path, body):
+        reply = self.send(method, path, body, self.as_admin())
+        self.refused(reply)
+        self.assertEqual(reply.code, "FJ-7031", reply.text)
+
+    def test_rows_are_not_written(self):
+        at = "/api/v1/feature-views/visits:ingest?project=payments&format=csv"
+        self.check("POST", at, shop.visits(0))
+
+    def test_a_set_is_not_frozen(self):
+        reply = self.send(
+            "POST", "/api/v1/training-sets/shop:freeze?project=payments", {}, self.as_admin()
+        )
+        self.refused(reply)
+
+    def test_a_job_is_not_scheduled(self):
+        reply = self.send(
+            "POST", "/api/v1/train-jobs/train:run?project=payments", {}, self.as_admin()
+        )
+        self.refused(reply)
+
+    def test_a_model_is_not_kept(self):
+        headers = {**self.as_admin(), "Content-Type": "application/octet-stream"}
+        at = "/api/v1/models/shop/versions:import?project=payments"
+        reply = self.send("POST", at, onnx.doubled(), headers)
+        self.refused(reply)
+        self.assertEqual(reply.code, "FJ-7031", reply.text)
+
+
+if __name__ == "__main__":
+    unittest.main()
