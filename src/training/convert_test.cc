@@ -16,44 +16,49 @@ const std::string kFolder =
     std::string(FALAJ_LIGHTGBM).substr(0, std::string(FALAJ_LIGHTGBM).rfind('/'));
 
 // Two trees, written by hand as XGBoost writes them: a split at 0 whose missing go right, and one
-// whose left child splits again.
-Value hand_made() {
-  return *parse_json(R"({"version":[3,2,0],"learner":{
+// whose left child splits again. Numbers that are no integers keep their
+// exponent: XGBoost tells them apart.
+constexpr std::string_view kHandMade = R"({"version":[3,2,0],"learner":{
     "learner_model_param":{"base_score":"[2.5E-1]","num_class":"0","num_feature":"2",
                            "num_target":"1","boost_from_average":"1"},
     "objective":{"name":"binary:logistic","reg_loss_param":{"scale_pos_weight":"1"}},
     "attributes":{},"feature_names":[],"feature_types":[],
     "gradient_booster":{"name":"gbtree","model":{
       "gbtree_model_param":{"num_parallel_tree":"1","num_trees":"2"},
-      "iteration_indptr":[0,1,2],"tree_info":[0,0],"cats":{"enc":[],"feature_segments":[],"sorted_idx":[]},
+      "iteration_indptr":[0,1,2],"tree_info":[0,0],
+      "cats":{"enc":[],"feature_segments":[],"sorted_idx":[]},
       "trees":[
-        {"id":0,"base_weights":[0,-0.5,0.75],"categories":[],"categories_nodes":[],
+        {"id":0,"base_weights":[0.0E0,-0.5E0,0.75E0],"categories":[],"categories_nodes":[],
          "categories_segments":[],"categories_sizes":[],"default_left":[0,0,0],
-         "left_children":[1,-1,-1],"loss_changes":[1,0,0],"parents":[2147483647,0,0],
-         "right_children":[2,-1,-1],"split_conditions":[0,-0.5,0.75],"split_indices":[0,0,0],
-         "split_type":[0,0,0],"sum_hessian":[2,1,1],
+         "left_children":[1,-1,-1],"loss_changes":[1.0E0,0.0E0,0.0E0],"parents":[2147483647,0,0],
+         "right_children":[2,-1,-1],"split_conditions":[0.0E0,-0.5E0,0.75E0],
+         "split_indices":[0,0,0],
+         "split_type":[0,0,0],"sum_hessian":[2.0E0,1.0E0,1.0E0],
          "tree_param":{"num_deleted":"0","num_feature":"2","num_nodes":"3","size_leaf_vector":"1"}},
-        {"id":1,"base_weights":[0,0,0.125,-1,1],"categories":[],"categories_nodes":[],
-         "categories_segments":[],"categories_sizes":[],"default_left":[1,0,0,0,0],
-         "left_children":[1,3,-1,-1,-1],"loss_changes":[1,1,0,0,0],"parents":[2147483647,0,0,1,1],
-         "right_children":[2,4,-1,-1,-1],"split_conditions":[1.5,-3.25,0.125,-1,1],
-         "split_indices":[1,0,0,0,0],"split_type":[0,0,0,0,0],"sum_hessian":[2,1,1,1,1],
+        {"id":1,"base_weights":[0.0E0,0.0E0,0.125E0,-1.0E0,1.0E0],"categories":[],
+         "categories_nodes":[],"categories_segments":[],
+         "categories_sizes":[],"default_left":[1,0,0,0,0],
+         "left_children":[1,3,-1,-1,-1],"loss_changes":[1.0E0,1.0E0,0.0E0,0.0E0,0.0E0],
+         "parents":[2147483647,0,0,1,1],
+         "right_children":[2,4,-1,-1,-1],"split_conditions":[1.5E0,-3.25E0,0.125E0,-1.0E0,1.0E0],
+         "split_indices":[1,0,0,0,0],"split_type":[0,0,0,0,0],
+         "sum_hessian":[2.0E0,1.0E0,1.0E0,1.0E0,1.0E0],
          "tree_param":{"num_deleted":"0","num_feature":"2","num_nodes":"5","size_leaf_vector":"1"}}
-      ]}}}})");
-}
+      ]}}}})";
+
+Value hand_made() { return *parse_json(kHandMade); }
 
 Value& tree_of(Value& model, std::size_t index) {
   return model["learner"]["gradient_booster"]["model"]["trees"].as_array()[index];
 }
 
-Result<Converted> convert(const Value& model) {
-  const std::string text = to_json(model);
+Result<Converted> convert(std::string_view text) {
   const OnnxRunner runner = testing::walking_runner();
   return convert_saved({text, Saved::kXgboostJson, kFolder, runner, 5'000});
 }
 
 TEST(Convert, xgboosts_json_answers_as_xgboost_does) {
-  const auto made = convert(hand_made());
+  const auto made = convert(kHandMade);
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_EQ(made->proof.integer("mismatches", -1), 0);
   EXPECT_GE(made->proof.integer("rows"), 5'000);
@@ -66,14 +71,13 @@ TEST(Convert, xgboosts_json_answers_as_xgboost_does) {
 }
 
 TEST(Convert, a_graph_that_differs_is_never_given_out) {
-  const std::string text = to_json(hand_made());
   const OnnxRunner off = [](std::string_view onnx, std::span<const float> matrix,
                             std::size_t columns) -> Result<std::vector<float>> {
     auto scores = FALAJ_TRY(testing::walking_runner()(onnx, matrix, columns));
     scores.back() += 0.01f;
     return scores;
   };
-  const auto made = convert_saved({text, Saved::kXgboostJson, kFolder, off, 5'000});
+  const auto made = convert_saved({kHandMade, Saved::kXgboostJson, kFolder, off, 5'000});
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().id, ErrorId::kOnnxMismatch);
 }
@@ -88,7 +92,7 @@ TEST(Convert, what_xgboost_can_and_we_cannot_is_refused_by_name) {
   Value categories = hand_made();
   tree_of(categories, 0)["categories"].push(1);
   for (const Value* model : {&poisson, &dart, &classes, &categories}) {
-    const auto made = convert(*model);
+    const auto made = convert(to_json(*model));
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().code, Code::kUnimplemented) << made.error().message;
   }
@@ -114,9 +118,9 @@ TEST(Convert, a_tree_that_leads_astray_is_damaged) {
 }
 
 TEST(Convert, a_missing_library_is_said) {
-  const std::string text = to_json(hand_made());
   const OnnxRunner runner = testing::walking_runner();
-  const auto made = convert_saved({text, Saved::kXgboostJson, "/no/such/folder", runner, 5'000});
+  const auto made =
+      convert_saved({kHandMade, Saved::kXgboostJson, "/no/such/folder", runner, 5'000});
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().id, ErrorId::kEngineUnavailable);
 }

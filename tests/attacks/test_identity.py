@@ -117,9 +117,11 @@ FORGED = {
 def forged():
     for name, headers in FORGED.items():
         for what, (method, path, body) in REQUESTS.items():
-            yield f"stranger with {name} {what}", lambda self, h=headers, m=method, p=path, b=body: (
-                self.send(m, p, b, h)
-            )
+
+            def attack(self, headers=headers, asked=(method, path, body)):
+                return self.send(*asked, headers)
+
+            yield f"stranger with {name} {what}", attack
         yield f"mallory with {name}", lambda self, h=headers: self.attack(
             "mallory", *REQUESTS["writes"], **h
         )
@@ -348,7 +350,7 @@ class Timing(Fortress):
         return time.perf_counter() - begin
 
     def test_an_unknown_name_takes_as_long_as_a_known_one(self):
-        """Few tries each: more would be slowed down. Both cost one hash, which is the most of it."""
+        """Few tries each, since more are slowed down. Both cost one hash: the most of it."""
         for number in range(2):
             body = {"name": f"person{number}", "password": "a password of nobody's business"}
             self.server.good("POST", "/api/v1/users", body)

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +21,12 @@ enum kind { kWrites = 1, kReads = 2, kMemory = 3 };
 
 // Little endian 64-bit numbers, as the test packs them.
 struct control {
-  _Atomic unsigned long kind;   // 0: nothing fails and nothing is counted.
-  _Atomic unsigned long at;     // Which call fails, from 1 on; 0: none, they are only counted.
-  _Atomic unsigned long error;  // What it fails with.
-  _Atomic unsigned long lasts;  // 1: all from there on.
-  _Atomic unsigned long count;
-  _Atomic unsigned long failed;
+  unsigned long kind;   // 0: nothing fails and nothing is counted.
+  unsigned long at;     // Which call fails, from 1 on; 0: none, they are only counted.
+  unsigned long error;  // What it fails with.
+  unsigned long lasts;  // 1: all from there on.
+  unsigned long count;
+  unsigned long failed;
 };
 
 static struct control* control;
@@ -48,15 +47,17 @@ __attribute__((constructor)) static void start(void) {
 }
 
 static int counts(enum kind kind) {
-  return control != NULL && atomic_load_explicit(&control->kind, memory_order_relaxed) == kind;
+  return control != NULL && __atomic_load_n(&control->kind, __ATOMIC_RELAXED) == kind;
 }
 
 static int fails(void) {
-  const unsigned long number = atomic_fetch_add(&control->count, 1) + 1;
-  const unsigned long at = atomic_load(&control->at);
-  if (at == 0 || number < at || (number > at && atomic_load(&control->lasts) == 0)) return 0;
-  atomic_fetch_add(&control->failed, 1);
-  errno = (int)atomic_load(&control->error);
+  const unsigned long number = __atomic_fetch_add(&control->count, 1, __ATOMIC_SEQ_CST) + 1;
+  const unsigned long at = __atomic_load_n(&control->at, __ATOMIC_SEQ_CST);
+  if (at == 0 || number < at ||
+      (number > at && __atomic_load_n(&control->lasts, __ATOMIC_SEQ_CST) == 0))
+    return 0;
+  __atomic_fetch_add(&control->failed, 1, __ATOMIC_SEQ_CST);
+  errno = (int)__atomic_load_n(&control->error, __ATOMIC_SEQ_CST);
   return 1;
 }
 
