@@ -42,6 +42,7 @@ const std::set<std::string> kNoData{
     "signing_keys",
     "audit_openings",  // Personal texts of the log, sealed under a key of their own.
     "users",
+    "former_names",
     "tokens",  // Who asks; they carry the zone that was declared.
     "transfer_approvals",
     "zone_ledger",           // Zones are what these are about.
