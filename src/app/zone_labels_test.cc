@@ -43,6 +43,7 @@ const std::set<std::string> kNoData{
     "audit_openings",  // Personal texts of the log, sealed under a key of their own.
     "users",
     "former_names",
+    "processes",
     "tokens",  // Who asks; they carry the zone that was declared.
     "transfer_approvals",
     "zone_ledger",           // Zones are what these are about.
@@ -52,6 +53,8 @@ const std::set<std::string> kNoData{
     "webhook_deliveries",
     "loop_state",
     "loop_retrains",
+    "stored_bytes",  // How much a project holds, not what.
+    "emergencies",   // Who broke the glass, and where.
 };
 
 // Names and types of the columns of a CREATE TABLE.

@@ -259,6 +259,8 @@ TEST_F(NativeRoutesTest, an_event_stream_ends_with_the_right_to_it) {
   bool known = true;
   bool near = true;
   security::Asking asked{};
+  security::access::Emergencies emergencies(*world_.sql, world_.audit, world_.metrics,
+                                            world_.clock);
   Gate gate({.authenticate = [&](net::Request&,
                                  security::Asking asking) -> Result<security::PrincipalPtr> {
                asked = asking;
@@ -268,6 +270,7 @@ TEST_F(NativeRoutesTest, an_event_stream_ends_with_the_right_to_it) {
              },
              .access = access,
              .denials = denials_,
+             .emergencies = emergencies,
              .audit = world_.audit,
              .metrics = world_.metrics,
              .platform_kinds = {},
