@@ -391,7 +391,7 @@ TEST(Access, publishes_what_is_stored_and_resolves_names_to_ids) {
       << "what it was may be taken away by now";
   EXPECT_EQ(access.current().error().code, Code::kUnavailable);
   EXPECT_FALSE(access.retry().ok());
-  put(object("Grant", "h", R"({"to":["user:alice"],"role":"viewer"})"));
+  put(object("Grant", "h", R"({"to":["user:alice"],"role":"viewer","on":{"project":"pay"}})"));
   EXPECT_TRUE(access.retry().ok());
   EXPECT_TRUE(access.current().ok());
   EXPECT_TRUE(access.policies()->decide(asks(user("user:u_1"), "objects.read", view)).allowed);
