@@ -219,7 +219,7 @@ struct Training {
   std::unique_ptr<jobs::Queue> queue;
   std::unique_ptr<training::TrainJobs> trainer;
   std::vector<std::string> unprotected;  // What this machine does not grant to jobs, by name.
-  ~Training();  // Stops the queue before the handler it calls.
+  ~Training();                           // Stops the queue before the handler it calls.
   Training() = default;
   Training(Training&&) = default;
   Training& operator=(Training&&) = default;
