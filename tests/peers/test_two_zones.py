@@ -8,13 +8,13 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import tempfile
 import unittest
 
-from test_oidc import PROGRAM, Browser, Provider, free_port
-
-import ssl
+from served import PROGRAM
+from test_oidc import Browser, Provider, free_port
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GUIDE = os.path.join(HERE, "../../docs/guides/residency.md")
