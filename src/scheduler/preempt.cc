@@ -433,7 +433,9 @@ bool Attempt::undo() {
 std::int64_t lost_work(const Cycle& cycle, Index victim) {
   const Job& job = cycle.snapshot.jobs[victim];
   const Timestamp since = std::max(job.checkpoint, job.started);
-  const std::int64_t idle = std::max<std::int64_t>(0, (cycle.now - since).nanos);
+  // Nobody said when it started: nothing is known to be lost.
+  const std::int64_t idle =
+      since == Timestamp::min() ? 0 : std::max<std::int64_t>(0, (cycle.now - since).nanos);
   const std::int64_t seconds = (idle + job.restart_cost.nanos) / 1'000'000'000;
   return scaled(seconds, cycle.sizes[job.shape], 1000);
 }

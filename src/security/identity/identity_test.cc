@@ -495,9 +495,11 @@ TEST_F(IdentityTest, a_flood_of_refusals_does_not_fill_the_log) {
   const std::int64_t before = audit_.head()->sequence;
   for (int second = 0; second < 60; ++second) {
     for (int i = 0; i < 200; ++i) {
+      const std::string authorization = "Bearer " + make_token_text('t', random_).text;
+      const std::string address = "2001:db8::" + std::to_string(second * 200 + i);
       Credentials shown;
-      shown.authorization = "Bearer " + make_token_text('t', random_).text;
-      shown.address = "2001:db8::" + std::to_string(second * 200 + i);
+      shown.authorization = authorization;
+      shown.address = address;
       EXPECT_FALSE(identity_->authenticate(shown).ok());
     }
     identity_->tick();
