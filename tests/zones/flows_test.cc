@@ -345,7 +345,8 @@ class Flows {
     std::int64_t bytes = 0;
     for (const auto& site : sites_) {
       EXPECT_TRUE(site->exits().tick().ok());
-      for (const auto& row : site->exits().ledger("").value()) {
+      const auto rows = site->exits().ledger("").value();
+      for (const auto& row : rows) {
         if (row.transfer.empty() && !lies_in(row.to, row.from)) bytes += row.bytes;
       }
     }

@@ -90,7 +90,8 @@ TEST_F(KeyAdminTest, nothing_is_rotated_or_destroyed_when_the_log_cannot_be_writ
                   })
                   .ok());
   EXPECT_FALSE(admin.rotate(context, place("FeatureView/activity")).ok());
-  for (const RingInfo& ring : world.tree->inventory().value()) EXPECT_EQ(ring.version, 1);
+  const std::vector<RingInfo> rings = world.tree->inventory().value();
+  for (const RingInfo& ring : rings) EXPECT_EQ(ring.version, 1);
   EXPECT_FALSE(admin.shred(context, place("FeatureView/activity"), ShredGround::kOther).ok());
   EXPECT_TRUE(world.tree->open_data_key(kActivity, made.wrapped).ok());
 }

@@ -231,7 +231,8 @@ TEST_F(KeyTreeTest, many_subjects_get_their_keys_at_once_and_lose_them_one_by_on
   EXPECT_EQ(world.tree->stable_key(one).value()->view(), first[1]->view()) << "the same key";
 
   std::map<std::string, int> lines;
-  for (const RingInfo& ring : world.tree->inventory().value()) {
+  const std::vector<RingInfo> rings = world.tree->inventory().value();
+  for (const RingInfo& ring : rings) {
     ++lines[ring.level];
     if (ring.level != "subject") continue;
     EXPECT_EQ(ring.data_keys, 3);
