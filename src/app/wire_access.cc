@@ -67,8 +67,9 @@ void note_access(security::AccessJournal& journal, const security::residency::Ex
   const std::string project(object.project);
   const bool declared = exits.zone_of(project).labelled();
   const bool named = object.name.empty() || check_name("", object.name).ok();
-  journal.note({asked.principal.id, asked.action, declared ? project : "",
-                std::string(object.kind) + "/" + (named ? std::string(object.name) : "(no name)")});
+  thread_local std::string text;
+  text.assign(object.kind).append("/").append(named ? object.name : "(no name)");
+  journal.note({asked.principal.id, asked.action, declared ? project : "", text});
 }
 
 }  // namespace
