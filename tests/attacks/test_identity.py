@@ -1,7 +1,6 @@
 """Groups 11–14, 17 and 18: strangers, forged and worn-out credentials, guesses by the thousand."""
 
 import concurrent.futures
-import statistics
 import time
 import unittest
 
@@ -357,15 +356,16 @@ class Timing(Fortress):
         known = [self.timed(basic(f"person{n % 2}", f"wrong{n}")) for n in range(2)]
         unknown = [self.timed(basic(f"nobody{n}", f"wrong{n}")) for n in range(2)]
         self.before = self.state()
-        self.assertLess(max(unknown) / min(known), 8)
-        self.assertLess(max(known) / min(unknown), 8)
+        # The quickest of each: whatever else the machine does only adds to the others.
+        self.assertLess(min(unknown) / min(known), 8)
+        self.assertLess(min(known) / min(unknown), 8)
 
     def test_a_nearly_right_token_takes_as_long_as_a_wrong_one(self):
         wrong, nearly = [], []
         for _ in range(60):
             wrong.append(self.timed(bearer(changed(self.admin, 14))))
             nearly.append(self.timed(bearer(changed(self.admin, len(self.admin) - 2))))
-        gap = abs(statistics.median(wrong) - statistics.median(nearly))
+        gap = abs(min(wrong) - min(nearly))
         self.assertLess(gap, 0.002, "the comparison tells how much was right")
 
 
