@@ -157,6 +157,8 @@ class OnlineRows final : public Online {
     FALAJ_TRY(kv_.write(state->owner(), batch));
     std::uint64_t removed = 0;
     for (const std::string& key : keys) removed += state->index->erase(key) ? 1 : 0;
+    // Whoever has the view's key could still read deleted rows in old files.
+    FALAJ_TRY(kv_.purge(state->owner()));
     FALAJ_TRY(record_keys(*state));
     const MutexLock states(states_mutex_);
     for (ViewState* old : retired_of(project.str(), view.name)) {

@@ -50,6 +50,7 @@ class FakeKvStore final : public KvStore {
     rows_.erase(owner);
     return {};
   }
+  Status purge(const Owner&) override { return {}; }  // Deleted is gone.
 
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {

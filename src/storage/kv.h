@@ -43,6 +43,9 @@ class KvStore {
   virtual Status scan(
       const Owner& owner,
       const std::function<bool(std::string_view key, std::string_view value)>& visit) const = 0;
+  // Takes what the owner deleted out of the store's files, where it would lie until they are
+  // rewritten by themselves. Costs the rewriting of all that the owner has. Blocks.
+  virtual Status purge(const Owner& owner) = 0;
   // What all owners have now, sealed or not as it lies, as a store of its own in `folder`, which
   // does not exist yet and is on the same file system. Quick: files are linked. kFailedPrecondition
   // where there are no files.

@@ -39,10 +39,16 @@ class BreakableKv final : public storage::KvStore {
     return inner_.write(owner, batch);
   }
   Status clear(const storage::Owner& owner) override { return inner_.clear(owner); }
+  Status purge(const storage::Owner& owner) override {
+    ++purges;
+    return inner_.purge(owner);
+  }
   Status scan(const storage::Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
     return inner_.scan(owner, visit);
   }
+
+  std::atomic<int> purges{0};
 
  private:
   storage::KvStore& inner_;

@@ -143,6 +143,7 @@ class GuardedKv final : public KvStore {
     exits_.count(passage, bytes);
     return done;
   }
+  Status purge(const Owner& owner) override { return inner_->purge(owner); }
   // Stays in this data folder, which is in the zones that the rows were written to.
   Status copy_to(const std::string& folder) const override { return inner_->copy_to(folder); }
 

@@ -173,6 +173,7 @@ class SealedKvStore final : public storage::KvStore {
     if (status.ok() && more && !waiting.empty()) open_waiting();
     return status;
   }
+  Status purge(const Owner& owner) override { return inner_->purge(owner); }
   Status copy_to(const std::string& folder) const override { return inner_->copy_to(folder); }
 
  private:

@@ -42,6 +42,7 @@ class OpenKv final : public storage::KvStore {
     rows_.erase(owner);
     return {};
   }
+  Status purge(const Owner&) override { return {}; }
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
     for (const auto& [key, value] : rows_[owner]) {

@@ -86,6 +86,7 @@ Error to_error(const rdb::Status& status, const std::string& what) {
 }
 
 constexpr std::size_t kShelfBytes = 16;
+constexpr std::size_t kLongestKey = 64;  // Of what begins with bytes 0xff; sealed keys have 16.
 
 // What every key of an owner begins with.
 std::string shelf_of(const Owner& owner) {
@@ -122,6 +123,21 @@ class RocksKvStore final : public KvStore {
   Status clear(const Owner& owner) override;
   Status scan(const Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override;
+
+  Status purge(const Owner& owner) override {
+    const std::string begin = shelf_of(owner);
+    const std::string end = begin + std::string(kLongestKey, '\xff');
+    const rdb::Slice from(begin);
+    const rdb::Slice to(end);
+    rdb::CompactRangeOptions options;
+    options.bottommost_level_compaction = rdb::BottommostLevelCompaction::kForce;
+    rdb::Status status = db_->CompactRange(options, &from, &to);
+    // The files that it replaced, the log too, are gone when this returns, not some time later.
+    if (status.ok()) status = db_->DisableFileDeletions();
+    if (status.ok()) status = db_->EnableFileDeletions(/*force=*/false);
+    if (!status.ok()) return to_error(status, "purge " + folder_);
+    return {};
+  }
 
   Status copy_to(const std::string& folder) const override {
     rdb::Checkpoint* made = nullptr;

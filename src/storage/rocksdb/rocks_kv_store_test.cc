@@ -41,6 +41,33 @@ TEST(RocksKvStore, a_copy_holds_what_was_there_and_lives_by_itself) {
   EXPECT_EQ(store->get(kOwner, "a").value(), "2");
 }
 
+// How many files below `folder` hold these bytes.
+int files_with(const std::string& folder, const std::string& bytes) {
+  int found = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!file.is_regular_file()) continue;
+    std::ifstream in(file.path(), std::ios::binary);
+    const std::string all((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    found += all.find(bytes) == std::string::npos ? 0 : 1;
+  }
+  return found;
+}
+
+TEST(RocksKvStore, what_was_deleted_is_in_no_file_after_a_purge) {
+  const TempFolder folder;
+  auto store = open_rocksdb(folder / "kv").value();
+  const Owner other{ProjectName("hr"), Zone("ae"), "FeatureView/v"};
+  ASSERT_TRUE(store->write(kOwner, {{"a", "CANARY-OF-FATIMA"}, {"b", "CANARY-OF-OMAR"}}).ok());
+  ASSERT_TRUE(store->write(other, {{"a", "CANARY-OF-OTHERS"}}).ok());
+  ASSERT_TRUE(store->purge(kOwner).ok());  // So that it lies in a table, not in the log alone.
+  ASSERT_TRUE(store->write(kOwner, {{"a", std::nullopt}}).ok());
+  EXPECT_GT(files_with(folder / "kv", "CANARY-OF-FATIMA"), 0) << "or this proves nothing";
+  ASSERT_TRUE(store->purge(kOwner).ok());
+  EXPECT_EQ(files_with(folder / "kv", "CANARY-OF-FATIMA"), 0);
+  EXPECT_EQ(store->get(kOwner, "b").value(), "CANARY-OF-OMAR");
+  EXPECT_EQ(store->get(other, "a").value(), "CANARY-OF-OTHERS");
+}
+
 TEST(RocksKvStore, a_second_opener_is_refused_as_locked) {
   const TempFolder folder;
   auto store = open_rocksdb(folder / "kv");
