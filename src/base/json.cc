@@ -439,6 +439,17 @@ std::string to_pretty_json(const Value& value) {
 }
 
 void append_json_string(std::string& out, std::string_view text) {
+  bool plain = true;  // Without a branch: nearly all are.
+  for (const char c : text) {
+    plain &= static_cast<std::uint8_t>(c) >= 0x20 && static_cast<std::uint8_t>(c) < 0x80 &&
+             c != '"' && c != '\\';
+  }
+  if (plain) {
+    out += '"';
+    out.append(text);
+    out += '"';
+    return;
+  }
   if (!is_valid_utf8(text)) {
     append_json_string(out, repaired_utf8(text));
     return;

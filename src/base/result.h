@@ -40,14 +40,15 @@ class [[nodiscard]] Result {
   explicit operator bool() const { return ok(); }
   T& value() & { return std::get<0>(state_); }
   const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
+  // By value: what is taken from a temporary must not end with it.
+  T value() && { return std::get<0>(std::move(state_)); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   const Error& error() const& { return std::get<1>(state_); }
-  Error&& error() && { return std::get<1>(std::move(state_)); }
+  Error error() && { return std::get<1>(std::move(state_)); }
   T value_or(T fallback) const& { return ok() ? value() : std::move(fallback); }
 
  private:
@@ -65,7 +66,7 @@ class [[nodiscard]] Result<void> {
   explicit operator bool() const { return ok(); }
   void value() const {}
   const Error& error() const& { return std::get<1>(state_); }
-  Error&& error() && { return std::get<1>(std::move(state_)); }
+  Error error() && { return std::get<1>(std::move(state_)); }
 
  private:
   std::variant<std::monostate, Error> state_;

@@ -1,7 +1,5 @@
 #include "net/path.h"
 
-#include <algorithm>
-
 #include "base/json.h"
 #include "net/text.h"
 
@@ -20,7 +18,20 @@ int decode_escape(std::string_view text, std::size_t at) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
+bool is_plain(std::string_view text) {
+  bool plain = true;  // Without a branch: nearly all are.
+  for (const char c : text) {
+    plain &= static_cast<unsigned char>(c) > ' ' && static_cast<unsigned char>(c) < 0x7f &&
+             c != '%' && c != '#';
+  }
+  return plain;
+}
+
 Status decode_path(std::string_view raw, std::string& out) {
+  if (is_plain(raw)) {
+    out = raw;
+    return {};
+  }
   out.reserve(raw.size());
   bool ascii = true;
   for (std::size_t i = 0; i < raw.size(); ++i) {
@@ -53,11 +64,6 @@ bool has_dot_segment(std::string_view path) {
     at += 2;
   }
   return false;
-}
-
-bool is_plain(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return c > ' ' && c < 0x7f && c != '%'; });
 }
 
 }  // namespace

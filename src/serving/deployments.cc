@@ -73,8 +73,10 @@ Error not_found(std::string_view name) {
                "Request for unknown model: '" + std::string(name) + "' is not found");
 }
 
-Result<std::shared_ptr<const LiveModel>> live_of(const Slot& slot) {
-  if (slot.live != nullptr) return slot.live;
+// Held by its table, whose count is the thread's own (base/published.h).
+Result<std::shared_ptr<const LiveModel>> live_of(const std::shared_ptr<const Table>& table,
+                                                 const Slot& slot) {
+  if (slot.live != nullptr) return std::shared_ptr<const LiveModel>(table, slot.live.get());
   return Error(ErrorId::kModelNotReady, "deployment '" + slot.declared.name + "' is not ready: " +
                                             (slot.error.empty() ? "loading" : slot.error));
 }
@@ -183,10 +185,9 @@ struct Deployments::Impl {
   void publish(const Table& next) { table.replace(std::make_shared<const Table>(next)); }
   void log_rows(const LiveModel& live, std::span<const Tensor> inputs,
                 const std::vector<Tensor>& outputs, const std::string& request_id) const;
-  Result<EntityPrediction> answer(
-      const std::shared_ptr<const LiveModel>& live,
-      const std::vector<std::pair<std::string, features::KeyPart>>& keys,
-      const std::string& request_id) const;
+  Status answer(const LiveModel& live,
+                const std::vector<std::pair<std::string, features::KeyPart>>& keys,
+                const std::string& request_id, EntityPrediction& prediction) const;
 };
 
 Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, features::Online& online,
@@ -404,7 +405,7 @@ Result<std::shared_ptr<const LiveModel>> Deployments::find(const ProjectName& pr
   const std::shared_ptr<const Table> table = impl_->table.load();
   const auto found = table->find(KeyLess::View{project.str(), deployment});
   if (found == table->end()) return not_found(deployment);
-  return live_of(found->second);
+  return live_of(table, found->second);
 }
 
 std::vector<std::string> Deployments::projects_with(std::string_view deployment) const {
@@ -415,39 +416,37 @@ std::vector<std::string> Deployments::projects_with(std::string_view deployment)
   return projects;
 }
 
-Result<EntityPrediction> Deployments::Impl::answer(
-    const std::shared_ptr<const LiveModel>& live,
-    const std::vector<std::pair<std::string, features::KeyPart>>& keys,
-    const std::string& request_id) const {
-  if (live->plan == nullptr) {
+Status Deployments::Impl::answer(const LiveModel& live,
+                                 const std::vector<std::pair<std::string, features::KeyPart>>& keys,
+                                 const std::string& request_id,
+                                 EntityPrediction& prediction) const {
+  if (live.plan == nullptr) {
     return Error(ErrorId::kFailedPrecondition,
-                 "deployment '" + live->deployment +
+                 "deployment '" + live.deployment +
                      "' has no feature service; name one in its spec, or send tensors");
   }
   thread_local std::vector<features::KeyPart> ordered;
   thread_local std::vector<float> scores;
   thread_local Prediction logged;
-  FALAJ_TRY(order_keys(*live->plan, keys, ordered));
-  EntityPrediction prediction;
+  FALAJ_TRY(order_keys(*live.plan, keys, ordered));
   const Timestamp now = clock.now();
-  online.read(*live->plan, ordered, now, prediction.row);
+  online.read(*live.plan, ordered, now, prediction.row);
   std::vector<float>& row = logged.features;
-  row.resize(live->columns.size());
+  row.resize(live.columns.size());
   for (std::size_t i = 0; i < row.size(); ++i) {
-    row[i] = static_cast<float>(prediction.row.numbers[live->columns[i]]);
+    row[i] = static_cast<float>(prediction.row.numbers[live.columns[i]]);
   }
-  FALAJ_TRY(live->session->score(row, row.size(), scores));
+  FALAJ_TRY(live.session->score(row, row.size(), scores));
   prediction.score = scores.back();
-  prediction.version = live->version.version;
-  prediction.live = live.get();
-  prediction.hold = live;
-  logged.deployment = live->series->full_name;
+  prediction.version = live.version.version;
+  prediction.live = &live;
+  logged.deployment = live.series->full_name;
   logged.version = prediction.version;
   logged.at = now;
   logged.score = prediction.score;
   logged.request_id = request_id;
   sink.offer(logged);
-  return prediction;
+  return {};
 }
 
 Result<EntityPrediction> Deployments::predict(
@@ -461,35 +460,31 @@ Result<EntityPrediction> Deployments::predict(
     const std::shared_ptr<const LiveModel>& live,
     const std::vector<std::pair<std::string, features::KeyPart>>& keys,
     const std::string& request_id) const {
-  Result<std::vector<EntityPrediction>> predictions =
-      predict_all(live, std::span(&keys, 1), request_id);
-  if (!predictions.ok()) return predictions.error();
-  return std::move(predictions->front());
+  std::vector<EntityPrediction> predictions;
+  FALAJ_TRY(predict_all(live, std::span(&keys, 1), request_id, predictions));
+  predictions.front().hold = live;
+  return std::move(predictions.front());
 }
 
-Result<std::vector<EntityPrediction>> Deployments::predict_all(
+Status Deployments::predict_all(
     const std::shared_ptr<const LiveModel>& live,
     std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
-    const std::string& request_id) const {
+    const std::string& request_id, std::vector<EntityPrediction>& predictions) const {
   const std::int64_t begun = monotonic_nanos();
   Series& series = *live->series;
-  std::vector<EntityPrediction> predictions;
-  predictions.reserve(entities.size());
+  predictions.resize(entities.size());
   Status status;
+  std::size_t answered = 0;
   for (const auto& keys : entities) {
-    Result<EntityPrediction> prediction = impl_->answer(live, keys, request_id);
-    if (!prediction.ok()) {
-      status = std::move(prediction).error();
-      break;
-    }
-    predictions.push_back(std::move(*prediction));
+    status = impl_->answer(*live, keys, request_id, predictions[answered]);
+    if (!status.ok()) break;
+    ++answered;
   }
   series.requests.add();
-  series.rows.add(predictions.size());
+  series.rows.add(answered);
   if (!status.ok()) series.errors.add();
   series.seconds.observe_nanos(monotonic_nanos() - begun);
-  if (!status.ok()) return status.error();
-  return predictions;
+  return status;
 }
 
 void Deployments::Impl::log_rows(const LiveModel& live, std::span<const Tensor> inputs,

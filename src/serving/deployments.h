@@ -69,8 +69,8 @@ Value to_value(const DeploymentStatus& status);
 struct EntityPrediction {
   float score = 0;
   std::int64_t version = 0;
-  const LiveModel* live = nullptr;  // Valid while `hold` lives.
-  std::shared_ptr<const LiveModel> hold;
+  const LiveModel* live = nullptr;        // Valid while `hold` lives, or the caller's own hold.
+  std::shared_ptr<const LiveModel> hold;  // Null from predict_all().
   features::OnlineRow row;
 };
 
@@ -107,11 +107,12 @@ class Deployments {
       const std::vector<std::pair<std::string, features::KeyPart>>& keys,
       const std::string& request_id) const;
   // Several entities of one request, answered by one version and counted as one request of so many
-  // rows. The first entity that cannot be answered fails the request.
-  Result<std::vector<EntityPrediction>> predict_all(
+  // rows. The first entity that cannot be answered fails the request. `predictions` is overwritten:
+  // given again and again, it costs no memory.
+  Status predict_all(
       const std::shared_ptr<const LiveModel>& live,
       std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
-      const std::string& request_id) const;
+      const std::string& request_id, std::vector<EntityPrediction>& predictions) const;
   // Tensors in, tensors out (the inference dialect). Rows of a model with one float input go to the
   // sink as well, the first 1000 of a request.
   Result<std::vector<Tensor>> infer(const LiveModel& live, std::span<const Tensor> inputs,

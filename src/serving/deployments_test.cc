@@ -298,12 +298,14 @@ TEST_F(DeploymentsTest, counts_many_entities_of_one_request_as_one_request) {
   using Keys = std::vector<std::pair<std::string, features::KeyPart>>;
   const Keys one{{"customer_id", features::KeyPart(std::int64_t{1})}};
   const std::vector<Keys> three{one, one, one};
-  EXPECT_EQ(world_.deployments->predict_all(live, three, "r").value().size(), 3U);
+  std::vector<EntityPrediction> predictions;
+  ASSERT_TRUE(world_.deployments->predict_all(live, three, "r", predictions).ok());
+  EXPECT_EQ(predictions.size(), 3U);
   EXPECT_EQ(status().requests, 1U);
   EXPECT_EQ(status().rows, 3U);
   EXPECT_EQ(status().errors, 0U);
   const std::vector<Keys> broken{one, {}, one};
-  EXPECT_EQ(world_.deployments->predict_all(live, broken, "r").error().id,
+  EXPECT_EQ(world_.deployments->predict_all(live, broken, "r", predictions).error().id,
             ErrorId::kEntityKeyMissing);
   EXPECT_EQ(status().requests, 2U);
   EXPECT_EQ(status().rows, 4U);

@@ -6,19 +6,32 @@
 namespace falaj::api {
 namespace {
 
+// What the requests of one thread use in turn, so that a small one costs no memory.
+struct Scratch {
+  PredictRequest parsed;
+  std::vector<serving::EntityPrediction> predictions;
+
+  // What a large request needed is given back.
+  void bound() {
+    if (parsed.entities.size() > 16) *this = Scratch{};
+  }
+};
+
 // Runs on the event loop: no disk and no tree of values; the locks below (the published table, the
 // online features) are held for a copy or a look-up, never while anything is loaded. One model
 // answers the whole request, so that the version named is the version of every prediction.
 Result<std::string> predict(Services& services, const net::Request& request) {
-  const PredictRequest parsed = FALAJ_TRY(parse_predict(request.body));
+  thread_local Scratch scratch;
+  scratch.bound();
+  FALAJ_TRY(parse_predict(request.body, scratch.parsed));
   const ProjectName project = project_of(request);
   const std::string& name = request.params.find("name")->second;
   const auto live = FALAJ_TRY(services.deployments.find(project, name));
-  const std::vector<serving::EntityPrediction> predictions =
-      FALAJ_TRY(services.deployments.predict_all(live, parsed.entities, request.request_id));
+  FALAJ_TRY(services.deployments.predict_all(live, scratch.parsed.entities, request.request_id,
+                                             scratch.predictions));
   const Explain explain =
       request.query_param("explain").value_or("") == "true" ? Explain::kYes : Explain::kNo;
-  return write_predictions(name, parsed, predictions, explain);
+  return write_predictions(name, scratch.parsed, scratch.predictions, explain);
 }
 
 net::Route predict_route(Services& services) {

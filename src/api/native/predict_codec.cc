@@ -15,12 +15,32 @@ Error malformed(std::string_view what) {
                    "; expected {\"entity\": {\"customer_id\": 42}} or {\"entities\": [{…}]}"};
 }
 
-Result<EntityKeys> parse_entity(dom::element element) {
+// Fills a request's entities from the first, using again what stood there before.
+class Entities {
+ public:
+  explicit Entities(std::vector<EntityKeys>& all) : all_(all) {}
+  ~Entities() { all_.resize(count_); }
+  Entities(const Entities&) = delete;
+  Entities& operator=(const Entities&) = delete;
+
+  std::size_t count() const { return count_; }
+  EntityKeys& next() {
+    if (count_ == all_.size()) all_.emplace_back();
+    EntityKeys& keys = all_[count_++];
+    keys.clear();
+    return keys;
+  }
+
+ private:
+  std::vector<EntityKeys>& all_;
+  std::size_t count_ = 0;
+};
+
+Status parse_entity(dom::element element, EntityKeys& keys) {
   dom::object object;
   if (element.get(object) != simdjson::SUCCESS) {
     return Error{ErrorId::kWrongType, "predict body: an entity is an object of key: id"};
   }
-  EntityKeys keys;
   keys.reserve(object.size());
   for (const dom::key_value_pair member : object) {
     std::int64_t number = 0;
@@ -34,21 +54,21 @@ Result<EntityKeys> parse_entity(dom::element element) {
                                             "' must be a whole number or a text"};
     }
   }
-  return keys;
+  return {};
 }
 
-Status parse_entities(dom::element element, PredictRequest& request) {
+Status parse_entities(dom::element element, Entities& entities) {
   dom::array list;
   if (element.get(list) != simdjson::SUCCESS) {
     return Error{ErrorId::kWrongType, "predict body: entities must be a list"};
   }
   for (const dom::element item : list) {
-    if (request.entities.size() == PredictRequest::kEntitiesMax) {
+    if (entities.count() == PredictRequest::kEntitiesMax) {
       return Error{ErrorId::kOutOfRange, "predict body: over " +
                                              std::to_string(PredictRequest::kEntitiesMax) +
                                              " entities; split the request"};
     }
-    request.entities.push_back(FALAJ_TRY(parse_entity(item)));
+    FALAJ_TRY(parse_entity(item, entities.next()));
   }
   return {};
 }
@@ -90,7 +110,7 @@ void append_explanation(std::string& out, const serving::EntityPrediction& predi
 
 }  // namespace
 
-Result<PredictRequest> parse_predict(std::string_view body) {
+Status parse_predict(std::string_view body, PredictRequest& into) {
   if (body.empty()) return malformed("the body is empty");
   // One parser a thread: its buffers grow once and are reused for every request.
   thread_local dom::parser parser;
@@ -100,20 +120,20 @@ Result<PredictRequest> parse_predict(std::string_view body) {
   }
   dom::object object;
   if (root.get(object) != simdjson::SUCCESS) return malformed("not an object");
-  PredictRequest request;
+  Entities entities(into.entities);
   for (const dom::key_value_pair member : object) {
     if (member.key == "entity") {
-      request.entities.push_back(FALAJ_TRY(parse_entity(member.value)));
+      FALAJ_TRY(parse_entity(member.value, entities.next()));
     } else if (member.key == "entities") {
-      FALAJ_TRY(parse_entities(member.value, request));
+      FALAJ_TRY(parse_entities(member.value, entities));
     } else {
       return Error{
           ErrorId::kUnknownField,
           "predict body: unknown member '" + std::string(member.key) + "'; use entity or entities"};
     }
   }
-  if (request.entities.empty()) return malformed("no entity");
-  return request;
+  if (entities.count() == 0) return malformed("no entity");
+  return {};
 }
 
 std::string write_predictions(std::string_view deployment, const PredictRequest& request,

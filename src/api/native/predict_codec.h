@@ -21,7 +21,8 @@ struct PredictRequest {
 
 // {"entity": {…}} or {"entities": [{…}, …]}. Ids are whole numbers or texts.
 // FJ-1001 malformed, FJ-1003 unknown member, FJ-1005 wrong type, FJ-1006 too many.
-Result<PredictRequest> parse_predict(std::string_view body);
+// `into` is overwritten: given again and again, it costs no memory.
+Status parse_predict(std::string_view body, PredictRequest& into);
 
 enum class Explain : std::uint8_t { kNo, kYes };
 

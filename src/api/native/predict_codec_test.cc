@@ -9,14 +9,20 @@
 namespace falaj::api {
 namespace {
 
+Result<PredictRequest> parsed(std::string_view body) {
+  PredictRequest request;
+  FALAJ_TRY(parse_predict(body, request));
+  return request;
+}
+
 ErrorId refused(std::string_view body) {
-  const auto result = parse_predict(body);
+  const auto result = parsed(body);
   EXPECT_FALSE(result.ok()) << body;
   return result.ok() ? ErrorId::kInternal : result.error().id;
 }
 
 TEST(PredictCodec, reads_one_entity_with_numbers_and_texts) {
-  const auto request = parse_predict(R"({"entity": {"customer_id": -42, "branch": "Deira"}})");
+  const auto request = parsed(R"({"entity": {"customer_id": -42, "branch": "Deira"}})");
   ASSERT_TRUE(request.ok());
   ASSERT_EQ(request->entities.size(), 1u);
   EXPECT_EQ(request->entities[0][0].first, "customer_id");
@@ -25,9 +31,21 @@ TEST(PredictCodec, reads_one_entity_with_numbers_and_texts) {
 }
 
 TEST(PredictCodec, reads_many_entities_in_order) {
-  const auto request = parse_predict(R"({"entities": [{"id": 1}, {"id": 2}, {"id": 3}]})");
+  const auto request = parsed(R"({"entities": [{"id": 1}, {"id": 2}, {"id": 3}]})");
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(std::get<std::int64_t>(request->entities[2][0].second), 3);
+}
+
+TEST(PredictCodec, a_request_read_again_holds_nothing_of_the_one_before) {
+  PredictRequest request;
+  ASSERT_TRUE(
+      parse_predict(R"({"entities": [{"id": 1, "city": "Ajman"}, {"id": 2}]})", request).ok());
+  ASSERT_TRUE(parse_predict(R"({"entity": {"id": 3}})", request).ok());
+  ASSERT_EQ(request.entities.size(), 1u);
+  ASSERT_EQ(request.entities[0].size(), 1u);
+  EXPECT_EQ(std::get<std::int64_t>(request.entities[0][0].second), 3);
+  EXPECT_FALSE(parse_predict(R"({"entities": []})", request).ok());
+  EXPECT_TRUE(request.entities.empty());
 }
 
 TEST(PredictCodec, refuses_what_is_not_a_question) {
@@ -46,7 +64,7 @@ TEST(PredictCodec, refuses_what_is_not_a_question) {
 TEST(PredictCodec, bounds_the_number_of_entities) {
   std::string body = R"({"entities": [{"id": 0})";
   for (std::size_t i = 1; i < PredictRequest::kEntitiesMax; ++i) body += R"(,{"id": 1})";
-  EXPECT_TRUE(parse_predict(body + "]}").ok());
+  EXPECT_TRUE(parsed(body + "]}").ok());
   EXPECT_EQ(refused(body + R"(,{"id": 1}]})"), ErrorId::kOutOfRange);
 }
 
@@ -63,7 +81,7 @@ TEST(PredictCodec, writes_json_that_reads_back) {
   prediction.hold = live;
   prediction.row.numbers = {12.5, std::nan("")};
   prediction.row.statuses = {features::FeatureStatus::kPresent, features::FeatureStatus::kNotFound};
-  const auto request = parse_predict(R"({"entity": {"id": 9, "city": "\u0639"}})");
+  const auto request = parsed(R"({"entity": {"id": 9, "city": "\u0639"}})");
   const std::vector<serving::EntityPrediction> all{prediction};
 
   const auto plain = parse_json(write_predictions("d", *request, all, Explain::kNo));

@@ -7,6 +7,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  static_cast<void>(falaj::api::parse_predict(body).ok());
+  static falaj::api::PredictRequest request;  // As a server does: one after another.
+  static_cast<void>(falaj::api::parse_predict(body, request).ok());
   return 0;
 }

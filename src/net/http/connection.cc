@@ -165,6 +165,11 @@ bool Connection::step() {
   if (state_ == State::kStreaming && !has_output()) feed_stream();
   if (state_ == State::kClosed) return false;
   const bool had_output = has_output();
+  if (had_output && state_ == State::kIdle && !std::exchange(yielded_, true) &&
+      watch_->yield_round()) {
+    return false;
+  }
+  yielded_ = false;
   if (!flush()) return false;
   if (on_stream_ != nullptr) {
     std::exchange(on_stream_, nullptr)(stream_);

@@ -123,6 +123,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
 
   State state_;
   bool pumping_ = false;
+  bool yielded_ = false;  // The answers wait for the end of the round.
   bool readable_ = true;  // The socket may hold bytes.
   bool starved_ = false;  // in_ was looked at; more bytes are needed.
   bool keep_alive_ = true;

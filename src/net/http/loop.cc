@@ -50,6 +50,7 @@ class EpollWatch final : public Watch {
   int descriptor() const override { return descriptor_; }
   void wait_readable() override;
   void wait_writable() override;
+  bool yield_round() override;
 
  private:
   EpollLoop& loop_;
@@ -133,6 +134,11 @@ class EpollLoop final : public Loop {
     if (std::exchange(slot.writing, true)) return;
     if (slot.can_write || slot.ended) ready_.push_back(tag_of(index));
   }
+  bool yield_round(std::uint32_t index) {
+    if (!others_wait_) return false;
+    round_end_.push_back(tag_of(index));
+    return true;
+  }
   void forget(std::uint32_t index, int descriptor) {
     ::close(descriptor);  // Takes it out of the kernel's list too: nobody shares the descriptor.
     Slot& slot = slots_[index];
@@ -180,6 +186,7 @@ class EpollLoop final : public Loop {
     const int count = ::epoll_wait(epoll_, events.data(), kEventsAtOnce, timeout());
     FALAJ_CHECK(count >= 0 || errno == EINTR);
     for (int i = 0; i < count; ++i) {
+      others_wait_ = i + 1 < count || !round_end_.empty();
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       if (event.data.u64 == kWakeUp) {
         std::uint64_t signals = 0;
@@ -194,6 +201,18 @@ class EpollLoop final : public Loop {
       slot->can_write = slot->can_write || ended || (event.events & EPOLLOUT) != 0;
       deliver(event.data.u64);
     }
+    end_round();
+  }
+
+  void end_round() {
+    others_wait_ = false;
+    if (round_end_.empty()) return;
+    for (const std::uint64_t tag : round_end_) {
+      Slot* const slot = slot_of(tag);
+      if (slot == nullptr) continue;
+      if (const auto target = slot->target.lock()) target->on_writable();
+    }
+    round_end_.clear();
   }
 
   // Null: the watch has gone.
@@ -276,6 +295,8 @@ class EpollLoop final : public Loop {
   std::deque<Slot> slots_;  // A deque: a slot stays where it is while others are added.
   std::vector<std::uint32_t> free_;
   std::vector<std::uint64_t> ready_;
+  std::vector<std::uint64_t> round_end_;  // Those to be called when the round is over.
+  bool others_wait_ = false;              // In this round.
   std::list<Timer> timers_;
   std::thread thread_;
 };
@@ -283,6 +304,7 @@ class EpollLoop final : public Loop {
 EpollWatch::~EpollWatch() { loop_.forget(slot_, descriptor_); }
 void EpollWatch::wait_readable() { loop_.want_read(slot_); }
 void EpollWatch::wait_writable() { loop_.want_write(slot_); }
+bool EpollWatch::yield_round() { return loop_.yield_round(slot_); }
 
 }  // namespace
 

@@ -29,6 +29,9 @@ class Watch {
   // there is no more before asking again. Costs no system call.
   virtual void wait_readable() = 0;
   virtual void wait_writable() = 0;
+  // Asks for one on_writable() after all that became ready together was called: who answers many at
+  // once wakes their readers once. False: nobody else is waiting for this, do it now.
+  virtual bool yield_round() = 0;
 };
 
 class Loop {

@@ -101,9 +101,10 @@ IoResult Transport::write(std::string_view first, std::string_view second) {
                               {const_cast<char*>(second.data()), second.size()}}};
   msghdr message{};
   message.msg_iov = parts.data();
-  message.msg_iovlen = second.empty() ? 1 : 2;
+  message.msg_iovlen = parts.size();
   while (true) {
-    const ssize_t count = ::sendmsg(socket_, &message, MSG_NOSIGNAL);
+    const ssize_t count = second.empty() ? ::send(socket_, first.data(), first.size(), MSG_NOSIGNAL)
+                                         : ::sendmsg(socket_, &message, MSG_NOSIGNAL);
     if (count >= 0) return {IoOutcome::kDone, static_cast<std::size_t>(count)};
     if (errno == EAGAIN || errno == EWOULDBLOCK) return {IoOutcome::kWantWrite, 0};
     if (errno != EINTR) return failed(std::strerror(errno));

@@ -49,9 +49,15 @@ AccessJournal::AccessJournal(Audit& audit, const Clock& clock, std::size_t rows_
     : audit_(audit), clock_(clock), rows_max_(rows_max), since_(clock.now()) {}
 
 void AccessJournal::note(const Access& access, std::int64_t count) {
-  const std::string* text = &row_text(access);
   Shard& shard = shards_[thread_shard(kShards)];
   const MutexLock lock(shard.mutex);
+  Last& last = shard.last;
+  if (last.count != nullptr && last.object == access.object && last.action == access.action &&
+      last.principal == access.principal && last.project == access.project) {
+    *last.count += count;
+    return;
+  }
+  const std::string* text = &row_text(access);
   Counts& counts = shard.counts;
   std::string_view project = access.project;
   const auto known = counts.rows.find(project);
@@ -59,6 +65,11 @@ void AccessJournal::note(const Access& access, std::int64_t count) {
     const auto found = known->second.find(*text);
     if (found != known->second.end()) {
       found->second += count;
+      last.principal = access.principal;
+      last.action = access.action;
+      last.project = access.project;
+      last.object = access.object;
+      last.count = &found->second;
       return;
     }
   }
@@ -82,6 +93,7 @@ AccessJournal::Rows AccessJournal::take() {
     {
       const MutexLock lock(shard.mutex);
       std::swap(counts, shard.counts);
+      shard.last.count = nullptr;
     }
     for (auto& [project, rows] : counts.rows) {
       for (const auto& [text, count] : rows) all[project][text] += count;

@@ -47,9 +47,18 @@ class AccessJournal {
     std::size_t size = 0;  // Rows of all projects.
     std::map<std::string, std::size_t, std::less<>> of_principal;
   };
+  // Who comes again and again is found without making the row's text.
+  struct Last {
+    std::string principal;
+    std::string action;
+    std::string project;
+    std::string object;
+    std::int64_t* count = nullptr;  // In `rows`; null: nobody.
+  };
   struct alignas(64) Shard {
     Mutex mutex;
     Counts counts FALAJ_GUARDED_BY(mutex);
+    Last last FALAJ_GUARDED_BY(mutex);
   };
 
   Rows take();

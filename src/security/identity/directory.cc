@@ -516,7 +516,8 @@ Result<PrincipalPtr> Directory::check_token(const TokenText& text, Timestamp now
   if (token.use->seconds.load(std::memory_order_relaxed) != minute) {
     token.use->seconds.store(minute, std::memory_order_relaxed);
   }
-  return token.principal;
+  // Held by the snapshot, whose count is the thread's own (base/published.h).
+  return PrincipalPtr(current, token.principal.get());
 }
 
 Status Directory::flush_last_used() {

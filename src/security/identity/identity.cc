@@ -74,9 +74,10 @@ Identity::Identity(IdentityOptions options, IdentityPorts ports, crypto::SecretB
       jobs_(ports_.random),
       throttle_(options_.throttle),
       failed_(ports_.audit, ports_.metrics),
-      recent_(ports_.random),
-      nobody_(std::make_shared<const Principal>()),
-      developer_(developer()) {}
+      recent_(ports_.random) {
+  nobody_.replace(std::make_shared<const Principal>());
+  developer_.replace(developer());
+}
 
 Result<std::unique_ptr<Identity>> Identity::open(IdentityOptions options, IdentityPorts ports,
                                                  crypto::SecretBytes key) {
@@ -97,19 +98,22 @@ Result<std::unique_ptr<Identity>> Identity::open(IdentityOptions options, Identi
 }
 
 Identity::Cost Identity::cost(const Credentials& credentials) const {
+  // Most callers show nothing here, or one of our tokens: nothing of that waits.
+  if (credentials.authorization.empty() || credentials.authorization.starts_with("Bearer fj_")) {
+    return Cost::kMemory;
+  }
   const Result<Authorization> shown = parse_authorization(credentials.authorization);
-  if (!shown.ok()) return Cost::kMemory;
+  const bool looks_up = shown.ok() && (shown->scheme == Scheme::kPassword ||
+                                       (shown->scheme == Scheme::kJwt && provider_ != nullptr));
+  if (!looks_up) return Cost::kMemory;
   const std::uint64_t generation = directory_.snapshot()->generation;
   const Timestamp now = ports_.clock.now();
   if (shown->scheme == Scheme::kPassword) {
     const std::string credential = password_credential(shown->name, shown->secret);
     return recent_.find(credential, generation, now) ? Cost::kMemory : Cost::kBlocks;
   }
-  if (shown->scheme == Scheme::kJwt && provider_ != nullptr) {
-    if (recent_.find(jwt_credential(shown->secret), generation, now)) return Cost::kMemory;
-    return provider_->wants_keys(shown->secret) ? Cost::kBlocks : Cost::kMemory;
-  }
-  return Cost::kMemory;
+  if (recent_.find(jwt_credential(shown->secret), generation, now)) return Cost::kMemory;
+  return provider_->wants_keys(shown->secret) ? Cost::kBlocks : Cost::kMemory;
 }
 
 Result<PrincipalPtr> Identity::authenticate(const Credentials& credentials) {
@@ -134,7 +138,7 @@ Result<PrincipalPtr> Identity::known(const Authorization& shown, const Credentia
     return sessions_.use(cookie, credentials.csrf, check, ports_.clock.now(), credentials.asking);
   }
   if (!credentials.tls_peer.empty()) return process(credentials.tls_peer);
-  return options_.sign_in == SignIn::kDeveloper ? developer_ : nobody_;
+  return options_.sign_in == SignIn::kDeveloper ? developer_.load() : nobody_.load();
 }
 
 Result<PrincipalPtr> Identity::by_authorization(const Authorization& shown,
@@ -150,7 +154,7 @@ Result<PrincipalPtr> Identity::by_authorization(const Authorization& shown,
     case Scheme::kNone:
       break;
   }
-  return nobody_;
+  return nobody_.load();
 }
 
 // `name` is Basic's: the token's owner, "token", or nothing.

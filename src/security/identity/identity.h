@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/published.h"
 #include "crypto/password.h"
 #include "security/identity/credentials.h"
 #include "security/identity/directory.h"
@@ -158,8 +159,8 @@ class Identity {
   FailedSignIns failed_;
   RecentlyProven recent_;
   std::unique_ptr<OidcProvider> provider_;
-  PrincipalPtr nobody_;
-  PrincipalPtr developer_;
+  Published<Principal> nobody_;  // Published: every request takes one.
+  Published<Principal> developer_;
   mutable Mutex setup_;
   crypto::SecretBytes setup_secret_ FALAJ_GUARDED_BY(setup_);
 };
