@@ -20,6 +20,7 @@ namespace falaj::net {
 namespace {
 
 constexpr std::size_t kEventsAtOnce = 128;
+constexpr std::size_t kTogetherMax = 8;  // Calls put off to a round's end: none waits long.
 constexpr std::uint64_t kWakeUp = ~std::uint64_t{0};
 constexpr std::int64_t kNanosPerMilli = 1'000'000;
 
@@ -200,6 +201,7 @@ class EpollLoop final : public Loop {
       slot->can_read = slot->can_read || ended || (event.events & EPOLLIN) != 0;
       slot->can_write = slot->can_write || ended || (event.events & EPOLLOUT) != 0;
       deliver(event.data.u64);
+      if (round_end_.size() >= kTogetherMax) end_round();
     }
     end_round();
   }

@@ -102,6 +102,35 @@ TEST_F(LoopTest, calls_once_for_each_time_it_was_asked) {
   EXPECT_EQ(reader->readable, 2);
 }
 
+TEST_F(LoopTest, what_is_put_off_comes_after_the_others_of_its_round) {
+  const auto second = std::make_shared<Reader>();
+  Pair other_pair;
+  std::string order;
+  std::promise<void> done;
+  const auto note = [&](std::string_view what) {
+    order += what;
+    if (order.size() == 4) done.set_value();
+  };
+  reader->on_read = [&] { note(reader->watch->yield_round() ? "a" : "A"); };
+  reader->on_write = [&] { note("x"); };
+  second->on_read = [&] { note(second->watch->yield_round() ? "b" : "B"); };
+  second->on_write = [&] { note("y"); };
+  run([&] {
+    reader->watch = loop->watch(pair.watched, reader);
+    second->watch = loop->watch(other_pair.watched, second);
+    reader->watch->wait_readable();
+    second->watch->wait_readable();
+    pair.send("1");  // On the loop's thread: it sees both at once.
+    other_pair.send("2");
+  });
+  done.get_future().wait();
+  EXPECT_EQ(order, "abxy");
+  run([&] {
+    EXPECT_FALSE(reader->watch->yield_round()) << "nobody else waits";
+    second->watch.reset();
+  });
+}
+
 // A reader that takes all there is and then waits must hear of an end that came with the bytes.
 TEST_F(LoopTest, tells_of_an_end_that_came_with_the_last_bytes) {
   watch(pair.watched);
