@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -64,6 +65,21 @@ class Arena:
         self.falaj = build / "falaj"
         self.python = root / "build/peers/bin/python"
         self.programs: list[Program] = []
+
+    def built(self, target: str, path: str) -> Path:
+        """A program of ours that is only built for a race."""
+        program = self.build / path
+        if not program.exists():
+            command = ["ninja", "-C", str(self.build), target]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return program
+
+    def run_wards(self, what: str, count: int) -> dict:
+        """What src/exec/wards_bench.cc measures, in a folder that was empty."""
+        folder = self.work / "wards"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return self.run_json(self.built("wards_bench", "src/exec/wards_bench"), what, folder, count)
 
     def serve(self, *arguments, environment: dict | None = None) -> Program:
         """Starts a program and waits for its `ready` line; it ends with the arena at the latest."""

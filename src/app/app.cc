@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   hooks.train_engine = run_train_engine;
   hooks.inspect_engine = run_inspect_engine;
   hooks.sign_engine = run_sign_engine;
+  hooks.warden_engine = run_warden_engine;
   hooks.cosign_drops = cosign_drops;
   hooks.doctor = doctor;
   hooks.doctor_libraries = doctor_libraries;

@@ -6,12 +6,19 @@
 #include "app/report.h"
 #include "app/stores.h"
 #include "exec/dumps.h"
+#include "exec/warden.h"
 #include "security/audit/child_signer.h"
 #include "training/engine_process.h"
 
 namespace falaj::app {
 int run_sign_engine(const std::string& folder) {
   return security::run_signer(kServerChannel, folder);
+}
+
+int run_warden_engine(const std::string& folder) {
+  exec::WardenOptions options;
+  options.folder = folder;
+  return exec::run_warden(options);
 }
 
 int run_train_engine() {

@@ -1,5 +1,5 @@
 // app/engine.h — what the server starts as processes of their own: training (with ONNX Runtime
-// passed in) and the audit signer.
+// passed in), the audit signer, and the warden of commands.
 #pragma once
 
 #include <string>
@@ -11,5 +11,8 @@ int run_train_engine();
 
 // The audit signer: answers on descriptor 3 until the server closes it.
 int run_sign_engine(const std::string& folder);
+
+// The warden of the commands that outlive the server (exec/warden.h): goes to the background.
+int run_warden_engine(const std::string& folder);
 
 }  // namespace falaj::app

@@ -184,6 +184,9 @@ void Tree::add_servers() {
   local(*engine, "sign", "", [this] { return hooks_.sign_engine(words_.name); })
       ->add_option("folder", words_.name)
       ->required();
+  local(*engine, "warden", "", [this] { return hooks_.warden_engine(words_.name); })
+      ->add_option("folder", words_.name)
+      ->required();
 }
 
 void Tree::add_demo() {

@@ -36,6 +36,7 @@ struct Hooks {
   std::function<int()> train_engine;  // `falaj engine …`: started by the server only.
   std::function<int()> inspect_engine;
   std::function<int(const std::string& folder)> sign_engine;
+  std::function<int(const std::string& folder)> warden_engine;
   // Cosigns the heads dropped in `folder` with the witness key kept in `state`: {"cosigned",
   // "key"}.
   std::function<Result<Value>(const std::string& folder, const std::string& state)> cosign_drops;

@@ -2,38 +2,29 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <limits>
 #include <thread>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "exec/internal/spawn.h"
+#include "exec/internal/supervised.h"
 
 namespace falaj::exec {
 namespace {
 
-using internal::ControlGroup;
 using internal::Fd;
+using internal::Supervised;
 
 constexpr std::size_t kLineBytesMax = 64 * 1024;
 constexpr std::size_t kOutputKept = 64 * 1024;
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-// How often memory is looked at when there is no control group to watch it.
-constexpr std::int64_t kWatchNanos = 20'000'000;
 
 // Cuts a stream of bytes into lines.
 class LineSplitter {
@@ -62,18 +53,6 @@ class LineSplitter {
   std::string partial_;
 };
 
-std::int64_t resident_bytes(pid_t pid) {
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/statm", static_cast<int>(pid));
-  std::FILE* file = std::fopen(path, "re");
-  if (file == nullptr) return 0;
-  long total = 0;
-  long resident = 0;
-  const int read = std::fscanf(file, "%ld %ld", &total, &resident);
-  std::fclose(file);
-  return read == 2 ? static_cast<std::int64_t>(resident) * ::sysconf(_SC_PAGESIZE) : 0;
-}
-
 // One thread per child: it forks (so the child dies with it, hence with this process), reads the
 // channel, keeps the deadlines and reaps. stop(), send() and the destructor only leave it a word.
 class ProcessChild final : public Child {
@@ -96,7 +75,7 @@ class ProcessChild final : public Child {
     return *started_;
   }
 
-  std::int64_t pid() const override { return process_.pid; }
+  std::int64_t pid() const override { return process_->process().pid; }
 
   ChildExit wait() override {
     if (thread_.joinable()) thread_.join();
@@ -123,7 +102,7 @@ class ProcessChild final : public Child {
     std::string_view rest = bytes;
     while (channel_open_ && !rest.empty()) {
       // A child that reads nothing for a second (SO_SNDTIMEO) counts as gone.
-      const ssize_t sent = ::send(process_.channel.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+      const ssize_t sent = ::send(channel(), rest.data(), rest.size(), MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR) continue;
       if (sent <= 0) break;
       rest.remove_prefix(static_cast<std::size_t>(sent));
@@ -152,84 +131,42 @@ class ProcessChild final : public Child {
     reap();
     MutexLock lock(sending_);
     channel_open_ = false;
-    process_.channel.reset();
+    process_->process().channel.reset();
   }
 
   Status launch() {
-    const Limits& limits = spec_.limits;
-    if (spec_.sandbox.enabled || limits.memory_bytes_max > 0 || limits.processes_max > 0) {
-      auto group =
-          ControlGroup::create({limits.memory_bytes_max, limits.processes_max, limits.cpus_max});
-      if (group.ok()) {
-        group_ = std::move(group).value();
-        exit_.protections_refused = group_->refused();
-      } else {
-        exit_.protections_refused.push_back("cgroup-memory: " + group.error().message);
-      }
-    }
-    internal::Spawned spawned = FALAJ_TRY(internal::spawn(spec_, group_.get()));
-    for (std::string& name : spawned.protections) exit_.protections.push_back(std::move(name));
-    for (std::string& name : spawned.protections_refused) {
-      log::warn("sandbox protection refused", {{"protection", name}, {"pid", spawned.pid}});
-      exit_.protections_refused.push_back(std::move(name));
-    }
+    process_ = FALAJ_TRY(Supervised::start(spec_, {}));
     const timeval patience{1, 0};
-    ::setsockopt(spawned.channel.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    ::setsockopt(channel(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     MutexLock lock(sending_);
-    process_ = std::move(spawned);
     channel_open_ = true;
     return {};
   }
 
-  // Signals the group. Its leader is not reaped yet, so the number is still its own.
-  void signal_group(int signal) const { ::kill(-process_.pid, signal); }
-
-  void begin_ending(ExitReason reason, std::int64_t now) {
-    if (ending_) return;
-    ending_ = true;
-    reason_ = reason;
-    signal_group(SIGTERM);
-    kill_at_ = now + std::max<std::int64_t>(spec_.limits.grace.nanos, 0);
-  }
-
-  void kill_now(ExitReason reason) {
-    if (!ending_) reason_ = reason;
-    ending_ = true;
-    kill_at_ = kNever;
-    if (group_) group_->kill_all();
-    signal_group(SIGKILL);
-  }
+  int channel() const { return process_->process().channel.get(); }
+  Fd& printing_end() { return process_->process().output; }
 
   void keep_deadlines(std::int64_t now) {
-    if (kill_requested_.exchange(false)) kill_now(ExitReason::kStopped);
-    if (stop_requested_.exchange(false)) begin_ending(ExitReason::kStopped, now);
-    if (now >= stop_at_) begin_ending(ExitReason::kTimedOut, now);
-    if (now >= kill_at_) kill_now(reason_.value_or(ExitReason::kStopped));
-    if (watch_memory_ && resident_bytes(process_.pid) > spec_.limits.memory_bytes_max / 10 * 9) {
-      watch_memory_ = false;
-      kill_now(ExitReason::kOutOfMemory);
-    }
+    if (kill_requested_.exchange(false)) process_->kill_now(ExitReason::kStopped);
+    if (stop_requested_.exchange(false)) process_->ask_to_end(ExitReason::kStopped, now);
+    process_->keep_deadlines(now);
   }
 
   int poll_millis(std::int64_t now) const {
-    std::int64_t until = std::min(kill_at_, ending_ ? kNever : stop_at_);
-    if (watch_memory_) until = std::min(until, now + kWatchNanos);
-    if (until == kNever) return -1;
+    const std::int64_t until = process_->wake_at(now);
+    if (until == Supervised::kNever) return -1;
     const std::int64_t millis = (std::max<std::int64_t>(until - now, 0) + 999'999) / 1'000'000;
     return static_cast<int>(std::min<std::int64_t>(millis, 60'000));
   }
 
   // Returns when the program has ended (it is still to be reaped).
   void supervise() {
-    const std::int64_t start = monotonic_nanos();
-    if (spec_.limits.run_time_max.nanos > 0) stop_at_ = start + spec_.limits.run_time_max.nanos;
-    watch_memory_ = spec_.limits.memory_bytes_max > 0 && !process_.in_memory_group;
     bool reading = true;
     while (true) {
-      pollfd waited[4] = {{process_.pidfd.get(), POLLIN, 0},
+      pollfd waited[4] = {{process_->process().pidfd.get(), POLLIN, 0},
                           {wake_.get(), POLLIN, 0},
-                          {reading ? process_.channel.get() : -1, POLLIN, 0},
-                          {process_.output.open() ? process_.output.get() : -1, POLLIN, 0}};
+                          {reading ? channel() : -1, POLLIN, 0},
+                          {printing_end().get(), POLLIN, 0}};
       const int ready = ::poll(waited, 4, poll_millis(monotonic_nanos()));
       FALAJ_CHECK(ready >= 0 || errno == EINTR);
       if (ready > 0 && waited[1].revents != 0) {
@@ -248,13 +185,13 @@ class ProcessChild final : public Child {
   bool read_channel() {
     char bytes[16 * 1024];
     while (true) {
-      const ssize_t got = ::recv(process_.channel.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+      const ssize_t got = ::recv(channel(), bytes, sizeof bytes, MSG_DONTWAIT);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return true;
       if (got <= 0) return false;
       if (!lines_.feed({bytes, static_cast<std::size_t>(got)}, spec_.on_line)) {
         log::warn("child process ended: a line over 64 KiB on its channel", {{"pid", pid()}});
-        signal_group(SIGKILL);
+        process_->kill_tree();
         return false;
       }
       if (got < static_cast<ssize_t>(sizeof bytes)) return true;
@@ -264,11 +201,11 @@ class ProcessChild final : public Child {
   // Takes what is there and keeps the end of it.
   void read_output() {
     char bytes[16 * 1024];
-    while (process_.output.open()) {
-      const ssize_t got = ::read(process_.output.get(), bytes, sizeof bytes);
+    while (printing_end().open()) {
+      const ssize_t got = ::read(printing_end().get(), bytes, sizeof bytes);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
-      if (got <= 0) return process_.output.reset();
+      if (got <= 0) return printing_end().reset();
       MutexLock lock(printing_);
       printed_.append(bytes, static_cast<std::size_t>(got));
       // Cut rarely: moving 64 KiB for every line would cost more than reading it.
@@ -278,52 +215,29 @@ class ProcessChild final : public Child {
 
   void reap() {
     // Descendants that stayed behind go before the leader's number is given back.
-    if (group_) group_->kill_all();
-    signal_group(SIGKILL);
+    process_->kill_tree();
     while (read_channel_once()) {
     }
     lines_.finish(spec_.on_line);
     read_output();
-    process_.output.reset();
+    printing_end().reset();
+    exit_ = process_->reap();
     exit_.output = output();
-    int status = 0;
-    rusage usage{};
-    while (::wait4(process_.pid, &status, 0, &usage) < 0 && errno == EINTR) {
-    }
-    describe_exit(status, usage);
-    group_.reset();
+    process_->take_group().reset();
   }
 
   // After the end: whatever is still buffered, without waiting for more.
   bool read_channel_once() {
     char bytes[16 * 1024];
-    const ssize_t got = ::recv(process_.channel.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    const ssize_t got = ::recv(channel(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) return true;
     return got > 0 && lines_.feed({bytes, static_cast<std::size_t>(got)}, spec_.on_line);
-  }
-
-  void describe_exit(int status, const rusage& usage) {
-    const bool signalled = WIFSIGNALED(status);
-    exit_.code = signalled ? WTERMSIG(status) : WEXITSTATUS(status);
-    exit_.reason = reason_.value_or(signalled ? ExitReason::kSignalled : ExitReason::kExited);
-    // The kernel's kill for want of memory looks like any other SIGKILL but for the counter.
-    if (process_.in_memory_group && group_ && group_->out_of_memory()) {
-      exit_.reason = ExitReason::kOutOfMemory;
-    }
-    const auto nanos = [](const timeval& t) {
-      return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_usec * 1'000;
-    };
-    exit_.cpu_time = Duration{nanos(usage.ru_utime) + nanos(usage.ru_stime)};
-    // ru_maxrss counts this process's own pages from before the exec; the group's peak does not.
-    const std::int64_t peak = process_.in_memory_group && group_ ? group_->peak_bytes() : 0;
-    exit_.memory_peak_bytes = peak > 0 ? peak : std::int64_t{usage.ru_maxrss} * 1024;
   }
 
   const ChildSpec spec_;
   Fd wake_;
   std::thread thread_;
-  std::unique_ptr<ControlGroup> group_;
-  internal::Spawned process_;
+  std::unique_ptr<Supervised> process_;
   LineSplitter lines_;
   ChildExit exit_;
 
@@ -339,13 +253,6 @@ class ProcessChild final : public Child {
 
   Mutex sending_;  // The channel is closed under it, so send() never meets a reused descriptor.
   bool channel_open_ FALAJ_GUARDED_BY(sending_) = false;
-
-  // The supervisor's own.
-  bool ending_ = false;
-  bool watch_memory_ = false;
-  std::optional<ExitReason> reason_;
-  std::int64_t stop_at_ = kNever;
-  std::int64_t kill_at_ = kNever;
 };
 
 }  // namespace

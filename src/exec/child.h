@@ -26,6 +26,7 @@ struct Sandbox {
   // Names of protections (ChildExit::protections). Looked at by the child itself, before it becomes
   // the program.
   std::vector<std::string> required;
+  bool operator==(const Sandbox&) const = default;
 };
 
 struct Limits {
@@ -35,6 +36,7 @@ struct Limits {
   std::int64_t file_bytes_max = 0;  // 0 = none. Of one file; past it the child gets SIGXFSZ.
   std::int64_t processes_max = 0;   // 0 = none. Processes and threads; past it fork fails in it.
   double cpus_max = 0;              // 0 = none. Processor time; past it the child is held back.
+  bool operator==(const Limits&) const = default;
 };
 
 // An open file that the child gets under a number of its own.
@@ -50,7 +52,7 @@ struct ChildSpec {
   Sandbox sandbox;
   Limits limits;
   // One end of a socketpair becomes this descriptor in the child; 3 by convention. The other end's
-  // lines arrive at on_line.
+  // lines arrive at on_line. -1: there is none.
   int channel_fd = 3;
   std::vector<Inherited> inherited;
   // Standard output and error: appended to this file or, when it is "", kept in memory, the last

@@ -11,7 +11,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace falaj::exec::internal {
 namespace {
@@ -19,6 +22,8 @@ namespace {
 constexpr std::string_view kPrefix = "falaj-";
 constexpr const char* kV2Mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
 constexpr const char* kV1Mount = "/sys/fs/cgroup/memory";
+
+Mutex last_mutex;
 
 std::string read_text(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -65,14 +70,20 @@ std::string own_group(const std::string& marker) {
   return path == "/" ? "" : path;
 }
 
-void kill_members(const std::string& folder) {
-  const std::string members = read_text(folder + "/cgroup.procs");
-  for (std::size_t at = 0; at < members.size();) {
-    const std::int64_t pid = leading_number(std::string_view(members).substr(at));
-    if (pid > 0) ::kill(static_cast<pid_t>(pid), SIGKILL);
-    const std::size_t end = members.find('\n', at);
-    at = end == std::string::npos ? members.size() : end + 1;
+std::vector<std::int64_t> members_of(const std::string& folder) {
+  const std::string text = read_text(folder + "/cgroup.procs");
+  std::vector<std::int64_t> pids;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::int64_t pid = leading_number(std::string_view(text).substr(at));
+    if (pid > 0) pids.push_back(pid);
+    const std::size_t end = text.find('\n', at);
+    at = end == std::string::npos ? text.size() : end + 1;
   }
+  return pids;
+}
+
+void kill_members(const std::string& folder) {
+  for (const std::int64_t pid : members_of(folder)) ::kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
 // A group stays busy for a moment after its last member died.
@@ -84,21 +95,25 @@ void remove_group(const std::string& folder) {
   }
 }
 
-// Groups are named after the process that made them; those of dead ones hold stray descendants.
-void sweep(const std::string& parent) {
+// Removes the groups of ours below `parent` that are left over.
+void sweep(const std::string& parent, const std::function<bool(std::string_view)>& left_over) {
   DIR* listing = ::opendir(parent.c_str());
   if (listing == nullptr) return;
-  std::vector<std::string> dead;
+  std::vector<std::string> names;
   while (const dirent* entry = ::readdir(listing)) {
     const std::string_view name = entry->d_name;
-    if (!name.starts_with(kPrefix)) continue;
-    const std::int64_t owner = leading_number(name.substr(kPrefix.size()));
-    if (owner > 0 && ::kill(static_cast<pid_t>(owner), 0) != 0 && errno == ESRCH) {
-      dead.emplace_back(name);
+    if (name.starts_with(kPrefix) && left_over(name.substr(kPrefix.size()))) {
+      names.emplace_back(name);
     }
   }
   ::closedir(listing);
-  for (const std::string& name : dead) remove_group(parent + "/" + name);
+  for (const std::string& name : names) remove_group(parent + "/" + name);
+}
+
+// Groups are named after the process that made them; those of dead ones hold stray descendants.
+bool maker_is_dead(std::string_view name) {
+  const std::int64_t maker = leading_number(name);
+  return maker > 0 && ::kill(static_cast<pid_t>(maker), 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace
@@ -106,9 +121,9 @@ void sweep(const std::string& parent) {
 // Makes a folder of ours below `parent` and opens its list of members.
 bool ControlGroup::enter(const std::string& parent) {
   static std::atomic<unsigned> next{0};
-  sweep(parent);
-  std::string path = parent + "/" + std::string(kPrefix) + std::to_string(::getpid()) + "-" +
-                     std::to_string(next.fetch_add(1));
+  if (tag_.empty()) sweep(parent, maker_is_dead);
+  std::string path = parent + "/" + std::string(kPrefix) + std::to_string(::getpid()) + "-" + tag_ +
+                     (tag_.empty() ? "" : "-") + std::to_string(next.fetch_add(1));
   if (::mkdir(path.c_str(), 0755) != 0) return false;
   Fd procs(::open((path + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
   const bool opened = procs.open();
@@ -116,9 +131,21 @@ bool ControlGroup::enter(const std::string& parent) {
   return opened;
 }
 
+// Where a group could be made last: looking for it anew would make and remove folders in vain.
+struct ControlGroup::Place {
+  Version version = Version::kV1;
+  std::string parent;
+};
+
+ControlGroup::Place& ControlGroup::last_place() {
+  static Place place;
+  return place;
+}
+
 std::unique_ptr<ControlGroup> ControlGroup::create_in(Version version, const std::string& parent,
-                                                      const GroupLimits& limits) {
-  std::unique_ptr<ControlGroup> group(new ControlGroup(version));
+                                                      const GroupLimits& limits,
+                                                      const std::string& tag) {
+  std::unique_ptr<ControlGroup> group(new ControlGroup(version, tag));
   if (!group->enter(parent)) return nullptr;
   if (version == Version::kV2 && !exists(group->folder() + "/memory.max")) {
     // The controllers may exist without being handed down yet; each by itself, since one that is
@@ -130,21 +157,51 @@ std::unique_ptr<ControlGroup> ControlGroup::create_in(Version version, const std
   }
   if (!group->limit_memory(limits.memory_bytes_max)) return nullptr;
   group->limit_others(limits);
+  MutexLock lock(last_mutex);
+  last_place() = {version, parent};
   return group;
 }
 
-Result<std::unique_ptr<ControlGroup>> ControlGroup::create(const GroupLimits& limits) {
+std::unique_ptr<ControlGroup> ControlGroup::create_where_it_was(const GroupLimits& limits,
+                                                                const std::string& tag) {
+  Place place;
+  {
+    MutexLock lock(last_mutex);
+    place = last_place();
+  }
+  return place.parent.empty() ? nullptr : create_in(place.version, place.parent, limits, tag);
+}
+
+Result<std::unique_ptr<ControlGroup>> ControlGroup::create(const GroupLimits& limits,
+                                                           const std::string& tag) {
+  if (auto group = create_where_it_was(limits, tag)) return group;
   for (const char* mount : kV2Mounts) {
     if (!exists(std::string(mount) + "/cgroup.controllers")) continue;
     // Inside a container the path may be that of the host: then the mount itself is our group.
     for (const std::string& own : {own_group("\n0::"), std::string()}) {
-      if (auto group = create_in(Version::kV2, mount + own, limits)) return group;
+      if (auto group = create_in(Version::kV2, mount + own, limits, tag)) return group;
     }
   }
   for (const std::string& own : {own_group(":memory:"), std::string()}) {
-    if (auto group = create_in(Version::kV1, kV1Mount + own, limits)) return group;
+    if (auto group = create_in(Version::kV1, kV1Mount + own, limits, tag)) return group;
   }
   return Error(Code::kUnavailable, "no control group can be created for a memory limit");
+}
+
+void ControlGroup::sweep_tagged(const std::string& tag) {
+  const std::string self = std::to_string(::getpid()) + "-";
+  const auto left_over = [&](std::string_view name) {
+    return !name.starts_with(self) && name.find("-" + tag + "-") != std::string_view::npos;
+  };
+  for (const std::string& own : {own_group("\n0::"), std::string()}) {
+    for (const char* mount : kV2Mounts) sweep(mount + own, left_over);
+  }
+  for (const char* controller : {"memory", "pids", "cpu"}) {
+    const std::string mount = std::string("/sys/fs/cgroup/") + controller;
+    for (const std::string& own : {own_group(std::string(":") + controller + ":"), std::string()}) {
+      sweep(mount + own, left_over);
+    }
+  }
 }
 
 ControlGroup::~ControlGroup() {
@@ -229,6 +286,23 @@ bool ControlGroup::out_of_memory() const {
 std::int64_t ControlGroup::peak_bytes() const {
   const char* file = version_ == Version::kV2 ? "/memory.peak" : "/memory.max_usage_in_bytes";
   return leading_number(read_text(folder() + file));
+}
+
+std::int64_t ControlGroup::resident_bytes() const {
+  return number_of(read_text(folder() + "/memory.stat"),
+                   version_ == Version::kV2 ? "anon" : "total_rss");
+}
+
+std::vector<std::int64_t> ControlGroup::members() const {
+  return folders_.empty() ? std::vector<std::int64_t>() : members_of(folder());
+}
+
+bool ControlGroup::try_remove() {
+  std::erase_if(folders_, [](Folder& each) {
+    each.procs.reset();
+    return ::rmdir(each.path.c_str()) == 0 || errno == ENOENT;
+  });
+  return folders_.empty();
 }
 
 void ControlGroup::kill_all() const {

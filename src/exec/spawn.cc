@@ -18,6 +18,9 @@
 namespace falaj::exec::internal {
 namespace {
 
+// The soft limit of open files before raise_descriptor_limit(); 0 if it was not called.
+rlim_t usual_descriptors = 0;
+
 // Everything that the child needs, laid out before the fork: it may not allocate.
 struct Launch {
   std::vector<char*> argv;
@@ -90,6 +93,11 @@ void limit_memory(const Launch& launch, StepReport& report) {
 void limit_files(const Launch& launch) {
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
+  rlimit open_files{};
+  if (usual_descriptors > 0 && ::getrlimit(RLIMIT_NOFILE, &open_files) == 0) {
+    open_files.rlim_cur = usual_descriptors;
+    ::setrlimit(RLIMIT_NOFILE, &open_files);
+  }
   if (launch.file_bytes_max <= 0) return;
   const auto bytes = static_cast<rlim_t>(launch.file_bytes_max);
   const rlimit limit{bytes, bytes};
@@ -114,7 +122,9 @@ void arrange_descriptors(const Launch& launch) {
   }
   // Marked, not closed: the report pipe must live until exec.
   if (::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) give_up(launch, Step::kSetUp);
-  if (::dup2(launch.channel_source, launch.channel_fd) < 0) give_up(launch, Step::kSetUp);
+  if (launch.channel_fd >= 0 && ::dup2(launch.channel_source, launch.channel_fd) < 0) {
+    give_up(launch, Step::kSetUp);
+  }
   for (const auto& [from, to] : launch.inherited) {
     if (::dup2(from, to) < 0) give_up(launch, Step::kSetUp);
   }
@@ -122,7 +132,7 @@ void arrange_descriptors(const Launch& launch) {
 
 [[noreturn]] void run_child(const Launch& launch) {
   reset_signals();
-  if (::setpgid(0, 0) != 0) give_up(launch, Step::kSetUp);
+  if (::setsid() < 0) give_up(launch, Step::kSetUp);
   StepReport report(launch.report_fd);
   limit_memory(launch, report);
   limit_processes(launch, report);
@@ -195,13 +205,20 @@ Status open_inherited(const ChildSpec& spec, ChildEnds& theirs) {
   return {};
 }
 
-Status open_ends(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
+Status open_channel(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
+  if (spec.channel_fd < 0) return {};
   int channel[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) != 0) {
     return failed("open a channel to the child");
   }
   ours.channel = Fd(channel[0]);
   theirs.channel = raised(Fd(channel[1]), spec);
+  if (!theirs.channel.open()) return failed("duplicate a descriptor");
+  return {};
+}
+
+Status open_ends(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
+  FALAJ_TRY(open_channel(spec, ours, theirs));
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) return failed("open a pipe to the child");
   ours.report = Fd(report[0]);
@@ -210,7 +227,7 @@ Status open_ends(const ChildSpec& spec, ParentEnds& ours, ChildEnds& theirs) {
   if (!theirs.null.open()) return failed("open /dev/null");
   FALAJ_TRY(open_log(spec, ours, theirs));
   FALAJ_TRY(open_inherited(spec, theirs));
-  if (!theirs.channel.open() || !theirs.report.open()) return failed("duplicate a descriptor");
+  if (!theirs.report.open()) return failed("duplicate a descriptor");
   return {};
 }
 
@@ -307,6 +324,14 @@ void reap(pid_t pid) {
 }
 
 }  // namespace
+
+void raise_descriptor_limit() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  usual_descriptors = files.rlim_cur;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
 
 Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group) {
   if (spec.argv.empty() || !spec.argv.front().starts_with('/')) {

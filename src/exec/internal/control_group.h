@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -26,8 +27,13 @@ class ControlGroup {
   // Under this process's own group: version 2 where its memory controller is ours to use, else
   // version 1, where each controller is a hierarchy of its own. kUnavailable when memory cannot be
   // limited either way; refused() names the other limits that could not be set.
-  // Groups that a dead Falaj process left behind are emptied and removed on the way.
-  static Result<std::unique_ptr<ControlGroup>> create(const GroupLimits& limits);
+  // Groups that a dead Falaj process left behind are emptied and removed on the way, unless there
+  // is a tag, which becomes a part of the name: its user calls sweep_tagged() once.
+  static Result<std::unique_ptr<ControlGroup>> create(const GroupLimits& limits,
+                                                      const std::string& tag = "");
+  // Empties and removes the groups of that tag that other processes made; the caller knows that
+  // these are dead. Returns when their members have gone.
+  static void sweep_tagged(const std::string& tag);
   ~ControlGroup();  // Kills what is left inside and removes the group.
 
   // The child writes "0" to each of them to move itself in; [0] is the one with the memory.
@@ -37,8 +43,12 @@ class ControlGroup {
 
   // Whether the kernel killed something here for want of memory.
   bool out_of_memory() const;
-  std::int64_t peak_bytes() const;  // 0 if the kernel does not say.
+  std::int64_t peak_bytes() const;      // 0 if the kernel does not say.
+  std::int64_t resident_bytes() const;  // Without files' pages; 0 if the kernel does not say.
+  std::vector<std::int64_t> members() const;
   void kill_all() const;
+  // Removes the folders that can be removed at once. True when none is left.
+  bool try_remove();
 
  private:
   enum class Version : std::uint8_t { kV1, kV2 };
@@ -46,10 +56,14 @@ class ControlGroup {
     std::string path;
     Fd procs;
   };
-  explicit ControlGroup(Version version) : version_(version) {}
+  ControlGroup(Version version, std::string tag) : version_(version), tag_(std::move(tag)) {}
 
+  struct Place;
+  static Place& last_place();
+  static std::unique_ptr<ControlGroup> create_where_it_was(const GroupLimits& limits,
+                                                           const std::string& tag);
   static std::unique_ptr<ControlGroup> create_in(Version version, const std::string& parent,
-                                                 const GroupLimits& limits);
+                                                 const GroupLimits& limits, const std::string& tag);
   bool enter(const std::string& parent);
   bool limit_memory(std::int64_t bytes_max) const;
   void limit_others(const GroupLimits& limits);
@@ -58,6 +72,7 @@ class ControlGroup {
   const std::string& folder() const { return folders_.front().path; }
 
   Version version_;
+  std::string tag_;
   std::vector<Folder> folders_;  // One in version 2; one for each controller in version 1.
   std::vector<Controller> limited_;
   std::vector<std::string> refused_;  // "cgroup-pids: why"

@@ -1,0 +1,197 @@
+"""Short processes a second, from being asked for to being ended and recorded on the disk.
+
+Ours: the warden (src/exec/wards.h), each process in a control group of its own with limits of
+processor time, memory and processes; intent and end of each are synced. The peer is a single-node
+Slurm when there is one: FALAJ_SLURM names the folder where Debian's packages slurmctld, slurmd,
+slurm-client and slurm-wlm-basic-plugins are unpacked ("/" if installed); one job array, recorded by
+its job completion log, no accounting database. Without it the peer is `xargs -P`, which limits and
+records nothing: a floor, not an equal.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from arena import Refused
+
+TITLE = "1,000 × /bin/true, submitted to finished and recorded"
+UNIT = "jobs/s"
+COUNT = 1000
+
+
+class Ours:
+    def __init__(self, arena):
+        self.arena = arena
+
+    def round(self):
+        figures = self.arena.run_wards("rate", COUNT)
+        return figures["per_s"], {"ended": figures["count"]}
+
+    def close(self):
+        pass
+
+
+class Xargs:
+    """Two at a time on any machine: more are not quicker for such short ones."""
+
+    extra = {"is_slurm": 0.0}
+
+    def round(self):
+        numbers = "\n".join(map(str, range(COUNT)))
+        command = ["xargs", "-P", str(os.cpu_count() or 2), "-n", "1", "/bin/true"]
+        begin = time.perf_counter()
+        subprocess.run(command, input=numbers, text=True, check=True)
+        return COUNT / (time.perf_counter() - begin), {"ended": COUNT}
+
+    def close(self):
+        pass
+
+
+def free_ports(count: int) -> list[int]:
+    """All open at once, so that they differ."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Slurm:
+    """slurmctld and slurmd on loopback with a configuration made for short jobs."""
+
+    extra = {"is_slurm": 1.0}
+
+    def __init__(self, root: Path, folder: Path):
+        self.root, self.folder = root, folder
+        self.libraries = root / "usr/lib/x86_64-linux-gnu"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self.records = folder / "completed"
+        self.environment = os.environ | {
+            "SLURM_CONF": str(folder / "slurm.conf"),
+            "LD_LIBRARY_PATH": f"{self.libraries}/slurm-wlm:{self.libraries}",
+        }
+        (folder / "slurm.conf").write_text(self.configuration())
+        steps = self.program("slurmstepd")
+        self.processes = [
+            self.daemon("slurmctld"),
+            self.daemon("slurmd", "-N", "bench", "-d", steps),
+        ]
+        self.wait_until_idle()
+
+    def program(self, name: str) -> str:
+        for place in (f"usr/sbin/{name}-wlm", f"usr/sbin/{name}", f"usr/bin/{name}"):
+            if (self.root / place).exists():
+                return str(self.root / place)
+        raise Refused(f"there is no {name} under {self.root}")
+
+    def configuration(self) -> str:
+        control, node = free_ports(2)
+        host = socket.gethostname().split(".")[0]
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+        lines = {
+            "ClusterName": "bench",
+            "SlurmctldHost": f"{host}(127.0.0.1)",
+            "SlurmctldPort": control,
+            "SlurmdPort": node,
+            "SlurmUser": "root",
+            "SlurmdUser": "root",
+            "AuthType": "auth/none",
+            "CredType": "cred/none",
+            "PluginDir": self.libraries / "slurm-wlm",
+            "StateSaveLocation": self.folder / "state",
+            "SlurmdSpoolDir": self.folder / "spool",
+            "SlurmctldPidFile": self.folder / "slurmctld.pid",
+            "SlurmdPidFile": self.folder / "slurmd.pid",
+            "SlurmctldLogFile": self.folder / "slurmctld.log",
+            "SlurmdLogFile": self.folder / "slurmd.log",
+            "JobCompType": "jobcomp/filetxt",
+            "JobCompLoc": self.records,
+            "ProctrackType": "proctrack/linuxproc",
+            "TaskPlugin": "task/none",
+            "SelectType": "select/cons_tres",
+            "SelectTypeParameters": "CR_Core",
+            "SchedulerType": "sched/builtin",
+            "SchedulerParameters": "default_queue_depth=10000,sched_min_interval=1000,"
+            "batch_sched_delay=0",
+            "MaxArraySize": 10001,
+            "MaxJobCount": 50000,
+            "MinJobAge": 2,
+            "ReturnToService": 2,
+            "SlurmctldParameters": "idle_on_node_suspend",
+        }
+        text = "".join(f"{key}={value}\n" for key, value in lines.items())
+        cpus = os.cpu_count() or 2
+        text += f"NodeName=bench NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} "
+        text += f"RealMemory={memory // 2} State=UNKNOWN\n"
+        return text + "PartitionName=bench Nodes=bench Default=YES MaxTime=INFINITE State=UP\n"
+
+    def daemon(self, name: str, *arguments):
+        (self.folder / "state").mkdir(exist_ok=True)
+        (self.folder / "spool").mkdir(exist_ok=True)
+        log = (self.folder / f"{name}.out").open("ab")
+        command = [self.program(name), "-D", "-f", str(self.folder / "slurm.conf"), *arguments]
+        return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    def run(self, name: str, *arguments) -> str:
+        done = subprocess.run(
+            [self.program(name), *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if done.returncode != 0:
+            raise Refused(f"{name} ended with {done.returncode}: {done.stderr[-1000:]}")
+        return done.stdout
+
+    def wait_until_idle(self):
+        for _ in range(300):
+            try:
+                if self.run("sinfo", "-h", "-o", "%T").strip() == "idle":
+                    return
+            except Refused:
+                pass
+            time.sleep(0.2)
+        logs = "".join(p.read_text(errors="replace")[-800:] for p in self.folder.glob("*.log"))
+        self.close()
+        raise Refused(f"Slurm did not come up: {logs}")
+
+    def completed(self) -> int:
+        if not self.records.exists():
+            return 0
+        return sum("JobState=COMPLETED" in line for line in self.records.open())
+
+    def round(self):
+        before = self.completed()
+        begin = time.perf_counter()
+        script = "#!/bin/sh\nexec /bin/true\n"
+        file = self.folder / "true.sh"
+        file.write_text(script)
+        self.run("sbatch", f"--array=0-{COUNT - 1}", "-o", "/dev/null", "-D", "/", str(file))
+        while self.completed() - before < COUNT:
+            if time.perf_counter() - begin > 240:
+                raise Refused(f"only {self.completed() - before} of {COUNT} jobs in 240 s")
+            time.sleep(0.05)
+        return COUNT / (time.perf_counter() - begin), {"ended": self.completed() - before}
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def ours(arena):
+    return Ours(arena)
+
+
+def peer(arena):
+    root = os.environ.get("FALAJ_SLURM")
+    return Slurm(Path(root), arena.work / "slurm") if root else Xargs()
