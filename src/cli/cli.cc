@@ -45,6 +45,7 @@ Tree::Tree(const Hooks& hooks)
   add_zones();
   add_simulate();
   add_policy_plan();
+  add_launch();
   add_config();
   add_rest();
 }

@@ -74,6 +74,31 @@ Status print_trace(const SimulateChoice& choice);
 // Replays a history under the current and a new policy; FJ-0006 when a guard-rail breaks.
 Status plan_policy(const SimulateChoice& choice, OutputFormat format);
 
+// Distributed training (launch.cc): on this machine, without a server.
+struct LaunchChoice {
+  std::vector<std::string> command;
+  std::string workers = "1";  // N or MIN:MAX
+  std::int64_t slots = -1;    // -1: as many as workers at most; with others, 1.
+  std::int64_t servers = 0;
+  std::int64_t restarts = 0;
+  std::int64_t preemptions = -1;
+  std::vector<std::string> rules;
+  std::string grace = "30s";
+  bool keep_survivors = false;
+  bool local_rank_argument = false;
+  std::string host;    // "": 127.0.0.1, or with join the address towards the coordinator.
+  std::string node;    // Name of this machine; "": the system's.
+  std::string listen;  // ADDRESS:PORT where other machines join; "": none can.
+  std::string join;    // ADDRESS:PORT of a launch that listens; "": this one coordinates.
+  std::string secret;  // File with what both must know.
+  std::string silence = "1200ms";
+  std::string run_id;       // "": a new one.
+  std::string checkpoints;  // FALAJ_CKPT_DIR; "": none.
+  std::string report;       // JSON file to write; "": none.
+};
+// Returns the exit code of the gang, 0 to 255, or that of a failure of ours.
+int launch_workers(const LaunchChoice& choice);
+
 // Serving.
 Status show_models(const Session& session, const std::string& model);
 // Registers an ONNX file made elsewhere as the next version. `signature`: file with its OpenSSF

@@ -1,50 +1,10 @@
 // export-set.
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
-#include "base/byte_stream.h"
-#include "base/descriptor.h"
 #include "cli/commands.h"
-#include "crypto/random.h"
+#include "cli/local_file.h"
 
 namespace falaj::cli {
-namespace {
-
-constexpr std::int64_t kKeyFileMax = 4096;
-
-Error cannot_write(const std::string& path) {
-  return Error{Code::kInvalidArgument, path + ": " + std::strerror(errno)};
-}
-
-// For its owner only; never over a file that is there.
-Status write_new(const std::string& path, std::string_view bytes) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file.valid()) return cannot_write(path);
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(file.get(), bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return cannot_write(path);
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return {};
-}
-
-Result<std::string> take_key(const std::string& path) {
-  const auto file = open_local_file(path);
-  if (!file.ok() && file.error().code == Code::kNotFound) {
-    std::string key = crypto::system_random().hex_id(crypto::kKeyBytes);
-    FALAJ_TRY(write_new(path, key + "\n"));
-    return key;
-  }
-  if (!file.ok()) return file.error();
-  const std::string text = FALAJ_TRY(read_whole(**file, kKeyFileMax));
-  return text.substr(0, text.find_first_of("\r\n"));
-}
-
-}  // namespace
 
 Status export_set(const Session& session, const ExportChoice& choice) {
   if (::access(choice.out.c_str(), F_OK) == 0) {

@@ -5,7 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <system_error>
+
+#include "base/byte_stream.h"
+#include "base/descriptor.h"
+#include "crypto/random.h"
 
 namespace falaj::cli {
 namespace {
@@ -37,6 +42,12 @@ Status check_open(const std::string& path, const ReadHandle& file) {
   if (fstat(file.fd(), &info) != 0) return unreadable(path, errno);
   if (S_ISDIR(info.st_mode)) return unreadable(path, EISDIR);
   return {};
+}
+
+constexpr std::int64_t kKeyFileMax = 4096;
+
+Error cannot_write(const std::string& path) {
+  return Error{Code::kInvalidArgument, path + ": " + std::strerror(errno)};
 }
 
 }  // namespace
@@ -83,5 +94,29 @@ Status write_private(const std::string& path, std::string_view text) {
 }
 
 Status check_readable(const std::string& path) { return check_open(path, ReadHandle(path)); }
+
+Status write_new(const std::string& path, std::string_view bytes) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid()) return cannot_write(path);
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(file.get(), bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return cannot_write(path);
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return {};
+}
+
+Result<std::string> take_key(const std::string& path) {
+  const auto file = open_local_file(path);
+  if (!file.ok() && file.error().code == Code::kNotFound) {
+    std::string key = crypto::system_random().hex_id(crypto::kKeyBytes);
+    FALAJ_TRY(write_new(path, key + "\n"));
+    return key;
+  }
+  if (!file.ok()) return file.error();
+  const std::string text = FALAJ_TRY(read_whole(**file, kKeyFileMax));
+  return text.substr(0, text.find_first_of("\r\n"));
+}
 
 }  // namespace falaj::cli

@@ -20,4 +20,11 @@ Status check_readable(const std::string& path);
 // Replaces the file as a whole, durably, readable by its owner only. FJ-1015 when it cannot.
 Status write_private(const std::string& path, std::string_view text);
 
+// A new file for its owner only; kInvalidArgument when it is there already or cannot be made.
+Status write_new(const std::string& path, std::string_view bytes);
+
+// The key in the file's first line (64 hexadecimal digits), which is made with a fresh one, for its
+// owner only, when it is missing.
+Result<std::string> take_key(const std::string& path);
+
 }  // namespace falaj::cli

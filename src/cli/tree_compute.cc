@@ -1,4 +1,4 @@
-// The part of the command tree about sharing compute: simulate, policy plan.
+// The part of the command tree about compute: simulate, policy plan, launch.
 #include "cli/internal/tree.h"
 
 namespace falaj::cli {
@@ -69,6 +69,51 @@ void Tree::add_policy_plan() {
   add_world(*plan, simulate_);
   add_history(*plan, simulate_);
   add_output(*plan);
+}
+
+void Tree::add_launch() {
+  CLI::App* command =
+      local(root_, "launch", "Run a command as the workers of distributed training, any framework",
+            [this] { return launch_workers(launch_); });
+  command->add_option("--workers", launch_.workers, "How many: N, or MIN:MAX")
+      ->capture_default_str();
+  command->add_option("--slots", launch_.slots,
+                      "Workers that this machine takes (default: all; with others, 1)");
+  command->add_option("--listen", launch_.listen,
+                      "ADDRESS:PORT where other machines may join (needs --secret)");
+  command->add_option("--join", launch_.join,
+                      "ADDRESS:PORT of a launch that listens: be one of its nodes");
+  command->add_option("--secret", launch_.secret,
+                      "File with what all nodes know; --listen makes it when it is missing");
+  command->add_option("--node", launch_.node, "Name of this machine (default: the system's)");
+  command
+      ->add_option("--silence", launch_.silence, "How long a node may be silent until it is lost")
+      ->capture_default_str();
+  command->add_option("--restarts", launch_.restarts, "Crashes that are forgiven")
+      ->capture_default_str();
+  command->add_option("--preemptions", launch_.preemptions,
+                      "Lost nodes and retries by rule that are forgiven (default: all)");
+  command
+      ->add_option("--on-log", launch_.rules,
+                   "stop=PATTERN, retry=PATTERN or exclude=PATTERN: what a line that matches "
+                   "does; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--grace", launch_.grace, "From SIGTERM, which workers are told, to SIGKILL")
+      ->capture_default_str();
+  command->add_flag("--keep-survivors", launch_.keep_survivors,
+                    "After a crash start the dead worker alone again");
+  command->add_option("--servers", launch_.servers, "Parameter servers beside the workers")
+      ->capture_default_str();
+  command->add_flag("--local-rank-argument", launch_.local_rank_argument,
+                    "Append --local_rank=N to the command, as DeepSpeed does");
+  command->add_option("--host", launch_.host,
+                      "Address of this machine that workers reach (127.0.0.1; with --listen or "
+                      "--join the address used there)");
+  command->add_option("--run-id", launch_.run_id, "Name of the run (default: a new one)");
+  command->add_option("--checkpoints", launch_.checkpoints,
+                      "Folder that workers find as FALAJ_CKPT_DIR");
+  command->add_option("--report", launch_.report, "JSON file to write at the end");
+  command->add_option("command", launch_.command, "After --: the program and its arguments");
 }
 
 }  // namespace falaj::cli

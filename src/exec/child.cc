@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -87,6 +88,11 @@ class ProcessChild final : public Child {
     wake();
   }
 
+  void signal(int number) override {
+    signal_requested_.store(number);
+    wake();
+  }
+
   std::string output() const override {
     MutexLock lock(printing_);
     return std::string(std::string_view(printed_).substr(
@@ -129,9 +135,12 @@ class ProcessChild final : public Child {
     if (!running) return;
     supervise();
     reap();
-    MutexLock lock(sending_);
-    channel_open_ = false;
-    process_->process().channel.reset();
+    {
+      MutexLock lock(sending_);
+      channel_open_ = false;
+      process_->process().channel.reset();
+    }
+    if (spec_.on_exit) spec_.on_exit(exit_);
   }
 
   Status launch() {
@@ -147,6 +156,9 @@ class ProcessChild final : public Child {
   Fd& printing_end() { return process_->process().output; }
 
   void keep_deadlines(std::int64_t now) {
+    if (const int signal = signal_requested_.exchange(0)) {
+      ::kill(process_->process().pid, signal);
+    }
     if (kill_requested_.exchange(false)) process_->kill_now(ExitReason::kStopped);
     if (stop_requested_.exchange(false)) process_->ask_to_end(ExitReason::kStopped, now);
     process_->keep_deadlines(now);
@@ -201,11 +213,13 @@ class ProcessChild final : public Child {
   // Takes what is there and keeps the end of it.
   void read_output() {
     char bytes[16 * 1024];
-    while (printing_end().open()) {
+    // More than a pipe holds, but not for ever: who prints without end must still be stopped.
+    for (int piece = 0; piece < 16 && printing_end().open(); ++piece) {
       const ssize_t got = ::read(printing_end().get(), bytes, sizeof bytes);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) return printing_end().reset();
+      if (spec_.on_output) spec_.on_output({bytes, static_cast<std::size_t>(got)});
       MutexLock lock(printing_);
       printed_.append(bytes, static_cast<std::size_t>(got));
       // Cut rarely: moving 64 KiB for every line would cost more than reading it.
@@ -247,6 +261,7 @@ class ProcessChild final : public Child {
 
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> kill_requested_{false};
+  std::atomic<int> signal_requested_{0};
 
   mutable Mutex printing_;
   std::string printed_ FALAJ_GUARDED_BY(printing_);

@@ -45,6 +45,21 @@ struct Inherited {
   std::shared_ptr<const Descriptor> file;
 };
 
+enum class ExitReason : std::uint8_t { kExited, kSignalled, kOutOfMemory, kTimedOut, kStopped };
+
+struct ChildExit {
+  ExitReason reason = ExitReason::kExited;
+  int code = 0;            // Exit code, or the signal's number.
+  bool by_signal = false;  // Which of them, whatever the reason.
+  std::int64_t memory_peak_bytes = 0;
+  Duration cpu_time{};
+  // Which protections held, by name: "no_new_privs", "landlock", "cgroup-memory",
+  // "cgroup-pids", "cgroup-cpu", "netns", "no-capabilities", "seccomp"; exec/sandbox.h tells more.
+  std::vector<std::string> protections;
+  std::vector<std::string> protections_refused;  // "landlock: Function not implemented"
+  std::string output;  // The last 64 KiB that it printed, unless that went to a file.
+};
+
 struct ChildSpec {
   std::vector<std::string> argv;                         // argv[0] is an absolute path.
   std::vector<std::pair<std::string, std::string>> env;  // The whole environment.
@@ -60,20 +75,12 @@ struct ChildSpec {
   std::string log_path;
   // A line without its newline, at most 64 KiB (longer ones end the child). Called on one thread.
   std::function<void(std::string_view line)> on_line;
-};
-
-enum class ExitReason : std::uint8_t { kExited, kSignalled, kOutOfMemory, kTimedOut, kStopped };
-
-struct ChildExit {
-  ExitReason reason = ExitReason::kExited;
-  int code = 0;  // Exit code, or the signal's number.
-  std::int64_t memory_peak_bytes = 0;
-  Duration cpu_time{};
-  // Which protections held, by name: "no_new_privs", "landlock", "cgroup-memory",
-  // "cgroup-pids", "cgroup-cpu", "netns", "no-capabilities", "seccomp"; exec/sandbox.h tells more.
-  std::vector<std::string> protections;
-  std::vector<std::string> protections_refused;  // "landlock: Function not implemented"
-  std::string output;  // The last 64 KiB that it printed, unless that went to a file.
+  // What it prints, as it comes, in pieces of at most 16 KiB that end anywhere; only without
+  // log_path. It may block: then the child waits when its pipe is full. Called on the same thread.
+  std::function<void(std::string_view bytes)> on_output;
+  // Told how it ended, after the last on_line and on_output and before wait() returns. Called once,
+  // on the same thread; it must neither wait for nor drop the child.
+  std::function<void(const ChildExit& end)> on_exit;
 };
 
 class Child {
@@ -88,6 +95,9 @@ class Child {
   virtual ChildExit wait() = 0;
   // Asks (SIGTERM), then forces (SIGKILL) after the grace period. Thread-safe; wait() returns.
   virtual void stop() = 0;
+  // Sends a signal to the process alone, not to those it has started, and forces nothing. Nothing
+  // happens when it has ended. Thread-safe.
+  virtual void signal(int number) = 0;
   // What it has printed so far, as ChildExit::output. Thread-safe.
   virtual std::string output() const = 0;
   // Sends one line to the child's channel. kUnavailable when it has closed it.

@@ -77,6 +77,63 @@ void await_end(pid_t pid) {
   ::close(fd);
 }
 
+TEST_F(ChildTest, tells_what_it_prints_and_then_how_it_ended) {
+  ChildSpec spec = shell("echo one; echo two >&2; exit 7");
+  spec.log_path.clear();
+  std::string printed;
+  int ends = 0;
+  spec.on_output = [&](std::string_view bytes) { printed.append(bytes); };
+  spec.on_exit = [&](const ChildExit& end) {
+    ++ends;
+    EXPECT_EQ(end.code, 7);
+    EXPECT_EQ(printed, "one\ntwo\n");
+  };
+  EXPECT_EQ(run(std::move(spec)).code, 7);
+  EXPECT_EQ(ends, 1);
+}
+
+TEST_F(ChildTest, signals_the_process_and_not_those_it_started) {
+  ChildSpec spec = shell(
+      "trap 'kill -0 $sleeper && echo alive; kill $sleeper; exit 75' TERM; "
+      "sleep 100 & sleeper=$!; echo ready; wait $sleeper");
+  spec.log_path.clear();
+  std::latch ready(1);
+  std::string printed;
+  spec.on_output = [&](std::string_view bytes) {
+    printed.append(bytes);
+    if (printed == "ready\n") ready.count_down();
+  };
+  auto child = Child::start(std::move(spec));
+  ASSERT_TRUE(child.ok());
+  ready.wait();
+  (*child)->signal(SIGTERM);
+  const ChildExit end = (*child)->wait();
+  EXPECT_EQ(end.reason, ExitReason::kExited);
+  EXPECT_FALSE(end.by_signal);
+  EXPECT_EQ(end.code, 75);
+  EXPECT_EQ(printed, "ready\nalive\n");
+  (*child)->signal(SIGTERM);  // Nobody is there; nothing happens.
+}
+
+TEST_F(ChildTest, stops_who_prints_without_end) {
+  ChildSpec spec = shell("trap '' TERM; yes");
+  spec.log_path.clear();
+  spec.limits.grace = Duration::milliseconds(50);
+  std::latch printing(1);
+  std::atomic<bool> told{false};
+  spec.on_output = [&](std::string_view) {
+    if (!told.exchange(true)) printing.count_down();
+  };
+  auto child = Child::start(std::move(spec));
+  ASSERT_TRUE(child.ok());
+  printing.wait();
+  (*child)->stop();
+  const ChildExit end = (*child)->wait();
+  EXPECT_EQ(end.reason, ExitReason::kStopped);
+  EXPECT_TRUE(end.by_signal);
+  EXPECT_EQ(end.code, SIGKILL);
+}
+
 TEST_F(ChildTest, reports_the_exit_code_and_keeps_the_output) {
   const ChildExit end = run(shell("echo to out; echo to err >&2; exit 7"));
   EXPECT_EQ(end.reason, ExitReason::kExited);

@@ -174,6 +174,7 @@ ChildExit Supervised::reap() {
   end.protections = std::move(process_.protections);
   end.protections_refused = std::move(refused_);
   const bool signalled = WIFSIGNALED(status);
+  end.by_signal = signalled;
   end.code = signalled ? WTERMSIG(status) : WEXITSTATUS(status);
   end.reason = reason_.value_or(signalled ? ExitReason::kSignalled : ExitReason::kExited);
   // The kernel's kill for want of memory looks like any other SIGKILL but for the counter.

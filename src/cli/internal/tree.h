@@ -58,6 +58,7 @@ class Tree {
   void add_zones();
   void add_simulate();
   void add_policy_plan();
+  void add_launch();
   void add_config();
   void add_rest();
 
@@ -73,6 +74,7 @@ class Tree {
   Words words_;
   ExportChoice export_;
   SimulateChoice simulate_;
+  LaunchChoice launch_;
   CLI::App root_;
   int exit_ = 0;
 };

@@ -1,0 +1,223 @@
+// launch: the workers of distributed training.
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "base/descriptor.h"
+#include "base/ids.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/local_file.h"
+#include "launch/agent.h"
+#include "launch/launch.h"
+
+namespace falaj::cli {
+namespace {
+
+// Before any other thread is made, so that none dies of them.
+sigset_t block_stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, each);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+// While it lives, the first signal calls one function and every further one the other.
+class SignalWatch {
+ public:
+  SignalWatch(const sigset_t& signals, std::function<void()> first, std::function<void()> further)
+      : came_(::signalfd(-1, &signals, SFD_CLOEXEC)), over_(::eventfd(0, EFD_CLOEXEC)) {
+    thread_ = std::thread([this, first = std::move(first), further = std::move(further)] {
+      for (int count = 0; next(); ++count) (count == 0 ? first : further)();
+    });
+  }
+  ~SignalWatch() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(over_.get(), &one, sizeof one);
+    thread_.join();
+  }
+
+ private:
+  // False when it is over.
+  bool next() const {
+    pollfd waited[2] = {{came_.get(), POLLIN, 0}, {over_.get(), POLLIN, 0}};
+    while (::poll(waited, 2, -1) < 0) {
+    }
+    signalfd_siginfo info{};
+    return waited[1].revents == 0 && ::read(came_.get(), &info, sizeof info) == sizeof info;
+  }
+
+  Descriptor came_;
+  Descriptor over_;
+  std::thread thread_;
+};
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;  // Nobody reads it any more; the workers go on.
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+launch::Environment own_environment() {
+  launch::Environment env;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view text = *each;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    env.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return env;
+}
+
+int usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+Status read_workers(const std::string& text, launch::Policy& policy) {
+  const auto number = [](std::string_view part, int& out) {
+    const char* end = part.data() + part.size();
+    const auto read = std::from_chars(part.data(), end, out);
+    return read.ec == std::errc{} && read.ptr == end;
+  };
+  const std::string_view all = text;
+  const std::size_t colon = all.find(':');
+  const std::string_view most = colon == std::string_view::npos ? all : all.substr(colon + 1);
+  if (number(all.substr(0, colon), policy.workers_min) && number(most, policy.workers_max)) {
+    return {};
+  }
+  return Error{ErrorId::kUsage, "--workers is N or MIN:MAX, not '" + text + "'"};
+}
+
+int bounded(std::int64_t value) {
+  return static_cast<int>(std::clamp<std::int64_t>(value, -1, 1'000'000'000));
+}
+
+void tell(std::string_view line) {
+  write_all(STDERR_FILENO, "falaj launch: " + std::string(line) + "\n");
+}
+
+std::string node_name(const LaunchChoice& choice) {
+  char name[256] = "this";
+  if (choice.node.empty()) ::gethostname(name, sizeof name - 1);
+  return choice.node.empty() ? name : choice.node;
+}
+
+// The listener makes the secret, everybody else must have been given it.
+Result<launch::ChannelOptions> channel_of(const LaunchChoice& choice) {
+  launch::ChannelOptions channel;
+  if (choice.secret.empty()) {
+    return Error{ErrorId::kUsage, "--listen and --join need --secret FILE, the same on all nodes"};
+  }
+  if (!choice.join.empty()) FALAJ_TRY(check_readable(choice.secret));
+  channel.secret = FALAJ_TRY(take_key(choice.secret));
+  channel.silence_max = FALAJ_TRY(parse_duration(choice.silence));
+  if (channel.silence_max < Duration::milliseconds(100)) {
+    return Error{ErrorId::kUsage, "--silence is at least 100ms"};
+  }
+  channel.beat = Duration{channel.silence_max.nanos / 4};
+  return channel;
+}
+
+launch::LocalNodeOptions local_node(const LaunchChoice& choice) {
+  launch::LocalNodeOptions node;
+  node.argv = choice.command;
+  node.inherited = own_environment();
+  node.work_dir = std::filesystem::current_path().string();
+  node.host = choice.host;
+  node.checkpoint_folder = choice.checkpoints;
+  node.cpus = usable_cpus();
+  if (choice.local_rank_argument) node.local_rank = launch::LocalRankArgument::kAppend;
+  return node;
+}
+
+Status listen(const LaunchChoice& choice, launch::LaunchOptions& options) {
+  if (choice.listen.empty()) return {};
+  launch::ListenOptions listen;
+  listen.at = FALAJ_TRY(launch::parse_endpoint(choice.listen));
+  listen.channel = FALAJ_TRY(channel_of(choice));
+  if (choice.host.empty()) options.node.host = listen.at.host;
+  if (choice.slots < 0) options.slots = 1;
+  options.listen = std::move(listen);
+  return {};
+}
+
+Result<launch::LaunchOptions> options_of(const LaunchChoice& choice) {
+  launch::LaunchOptions options;
+  launch::Policy& policy = options.launcher.policy;
+  FALAJ_TRY(read_workers(choice.workers, policy));
+  if (choice.restarts < 0) return Error{ErrorId::kUsage, "--restarts is 0 or more"};
+  policy.restarts_max = bounded(choice.restarts);
+  policy.preemptions_max = bounded(choice.preemptions);
+  if (choice.keep_survivors) policy.on_crash = launch::OnCrash::kKeepSurvivors;
+  options.slots = choice.slots < 0 ? policy.workers_max : bounded(choice.slots);
+  options.launcher.run_id = choice.run_id.empty() ? new_ulid(SystemClock().now()) : choice.run_id;
+  options.launcher.servers = bounded(choice.servers);
+  options.launcher.grace = FALAJ_TRY(parse_duration(choice.grace));
+  options.launcher.rules = FALAJ_TRY(launch::LogRules::parse(choice.rules));
+  options.launcher.print = [](std::string_view text) { write_all(STDOUT_FILENO, text); };
+  options.launcher.tell = tell;
+  options.node = local_node(choice);
+  if (choice.host.empty()) options.node.host = "127.0.0.1";
+  options.name = node_name(choice);
+  FALAJ_TRY(listen(choice, options));
+  return options;
+}
+
+Result<int> join(const LaunchChoice& choice) {
+  launch::AgentOptions options;
+  options.coordinator = FALAJ_TRY(launch::parse_endpoint(choice.join));
+  options.channel = FALAJ_TRY(channel_of(choice));
+  options.name = node_name(choice);
+  options.slots = choice.slots < 0 ? 1 : bounded(choice.slots);
+  options.node = local_node(choice);
+  options.tell = tell;
+  const sigset_t signals = block_stop_signals();
+  std::unique_ptr<launch::Agent> agent = FALAJ_TRY(launch::Agent::join(std::move(options)));
+  const SignalWatch watch(
+      signals, [&agent] { agent->notice(); }, [&agent] { agent->kill(); });
+  return agent->run();
+}
+
+Result<int> launch_all(const LaunchChoice& choice) {
+  launch::LaunchOptions options = FALAJ_TRY(options_of(choice));
+  const sigset_t signals = block_stop_signals();
+  std::unique_ptr<launch::Launch> run = FALAJ_TRY(launch::Launch::create(std::move(options)));
+  if (run->port() != 0) tell("nodes may join at port " + std::to_string(run->port()));
+  const SignalWatch watch(
+      signals, [&run] { run->launcher().notice(); }, [&run] { run->launcher().kill(); });
+  const launch::LaunchReport report = run->run();
+  if (!choice.report.empty()) {
+    FALAJ_TRY(write_private(choice.report, to_pretty_json(launch::to_value(report)) + "\n"));
+  }
+  if (report.code != 0) tell(report.reason);
+  return report.code;
+}
+
+}  // namespace
+
+int launch_workers(const LaunchChoice& choice) {
+  const Result<int> code = choice.join.empty() ? launch_all(choice) : join(choice);
+  return code.ok() ? code.value() : fail(code.error());
+}
+
+}  // namespace falaj::cli

@@ -1,0 +1,203 @@
+#include "launch/agent.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "launch/testing/gang_fixture.h"
+
+namespace falaj::launch {
+namespace {
+
+class AgentTest : public GangTest {
+ protected:
+  static ChannelOptions channel() {
+    ChannelOptions options;
+    options.secret = "what all the nodes of this test know";
+    options.silence_max = Duration::seconds(30);  // The machine of a test may be slow.
+    options.handshake_max = Duration::seconds(30);
+    return options;
+  }
+
+  LaunchOptions open_to_others(const std::string& text, int slots, int least, int most) {
+    LaunchOptions options = script(text, slots);
+    options.launcher.policy.workers_min = least;
+    options.launcher.policy.workers_max = most;
+    options.launcher.policy.gather = Duration::milliseconds(1);
+    options.listen = ListenOptions{{"127.0.0.1", 0}, channel()};
+    options.name = "first";
+    return options;
+  }
+
+  Result<std::unique_ptr<Agent>> join(const Launch& run, const std::string& name, int slots,
+                                      ChannelOptions with = channel()) {
+    AgentOptions options;
+    options.coordinator = {"127.0.0.1", run.port()};
+    options.channel = std::move(with);
+    options.name = name;
+    options.slots = slots;
+    options.node = bash("");
+    options.node.host.clear();
+    options.tell = [](std::string_view) {};
+    return Agent::join(std::move(options));
+  }
+};
+
+TEST_F(AgentTest, a_gang_spans_the_nodes_that_joined) {
+  int agent_code = -1;
+  const LaunchReport report = launch(
+      open_to_others("echo rank $RANK local $LOCAL_RANK node $GROUP_RANK of $WORLD_SIZE", 1, 3, 3),
+      [&](Launch& run) {
+        auto agent = join(run, "second", 2);
+        ASSERT_TRUE(agent.ok()) << agent.error().message;
+        agent_code = (*agent)->run();
+      });
+  EXPECT_EQ(report.code, 0) << told_;
+  EXPECT_EQ(agent_code, 0);
+  EXPECT_TRUE(has("[0] rank 0 local 0 node 0 of 3\n")) << output();
+  EXPECT_TRUE(has("[1] rank 1 local 0 node 1 of 3\n"));
+  EXPECT_TRUE(has("[2] rank 2 local 1 node 1 of 3\n"));
+}
+
+TEST_F(AgentTest, the_gang_goes_on_without_a_node_that_is_lost) {
+  const LaunchReport report =
+      launch(open_to_others("echo of $WORLD_SIZE; until [ -e $FOLDER/lost ]; do sleep 0.02; done",
+                            1, 1, 3),
+             [&](Launch& run) {
+               auto agent = join(run, "second", 2);
+               ASSERT_TRUE(agent.ok());
+               std::thread obeying([&] { (*agent)->run(); });
+               expect_printed("[2] of 3\n");
+               (*agent)->kill();
+               obeying.join();
+               touch("lost");
+             });
+  EXPECT_EQ(report.code, 0) << told_;
+  EXPECT_EQ(report.crashes, 0);
+  EXPECT_EQ(report.preemptions, 1);
+  EXPECT_EQ(report.attempts.back().world, 1);
+}
+
+TEST_F(AgentTest, below_the_minimum_it_waits_for_another_node) {
+  const LaunchReport report =
+      launch(open_to_others("echo from $RANK; if [ ! -e $FOLDER/again ]; then exec sleep 100; fi",
+                            1, 2, 2),
+             [&](Launch& run) {
+               auto lost = join(run, "second", 1);
+               ASSERT_TRUE(lost.ok());
+               std::thread obeying([&] { (*lost)->run(); });
+               expect_printed("[1] from 1\n");
+               touch("again");
+               (*lost)->kill();
+               obeying.join();
+               auto other = join(run, "third", 1);
+               ASSERT_TRUE(other.ok());
+               EXPECT_EQ((*other)->run(), 0);
+             });
+  EXPECT_EQ(report.code, 0) << told_;
+  EXPECT_EQ(report.attempts.size(), 2u);
+  EXPECT_EQ(report.attempts.back().world, 2);
+}
+
+TEST_F(AgentTest, a_silent_node_is_lost) {
+  LaunchOptions options = open_to_others(
+      "echo of $WORLD_SIZE; until [ -e $FOLDER/quiet ]; do echo alive; sleep 0.05; done; "
+      "until [ -e $FOLDER/lost ]; do sleep 0.02; done",
+      1, 1, 2);
+  options.listen->channel.silence_max = Duration::seconds(3);
+  const LaunchReport report = launch(std::move(options), [&](Launch& run) {
+    ChannelOptions frozen = channel();
+    frozen.beat = Duration::hours(1);  // Only what its worker prints is a sign of life.
+    auto agent = join(run, "second", 1, frozen);
+    ASSERT_TRUE(agent.ok());
+    std::thread obeying([&] { EXPECT_EQ((*agent)->run(), 1); });
+    expect_printed("[1] of 2\n");
+    touch("quiet");
+    obeying.join();  // It is cut off, and kills what it had started.
+    touch("lost");
+  });
+  EXPECT_EQ(report.code, 0) << told_;
+  EXPECT_EQ(report.preemptions, 1);
+  EXPECT_EQ(report.crashes, 0);
+  EXPECT_EQ(report.attempts.back().world, 1);
+}
+
+TEST_F(AgentTest, a_node_that_is_to_go_leaves_after_a_checkpoint) {
+  const LaunchReport report =
+      launch(open_to_others("trap 'echo saved $RANK; exit 75' TERM; echo of $WORLD_SIZE; "
+                            "if [ $WORLD_SIZE = 1 ] && [ $FALAJ_ATTEMPT != 0 ]; then exit 0; fi; "
+                            "while :; do sleep 0.05; done",
+                            1, 1, 2),
+             [&](Launch& run) {
+               auto agent = join(run, "second", 1);
+               ASSERT_TRUE(agent.ok());
+               std::thread obeying([&] { EXPECT_EQ((*agent)->run(), 0); });
+               expect_printed("[1] of 2\n");
+               expect_printed("[0] of 2\n");
+               (*agent)->notice();
+               obeying.join();
+             });
+  EXPECT_EQ(report.code, 0) << told_;
+  EXPECT_EQ(report.crashes, 0);
+  EXPECT_EQ(report.preemptions, 1);
+  EXPECT_TRUE(has("[0] saved 0\n")) << output();
+  EXPECT_TRUE(has("[1] saved 1\n"));
+}
+
+TEST_F(AgentTest, workers_of_different_nodes_meet_at_the_rendezvous) {
+  const std::string ask =
+      "exec 5<>/dev/tcp/127.0.0.1/$HOROVOD_GLOO_RENDEZVOUS_PORT; "
+      "printf '%s /global/addr HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nConnection: close\\r\\n"
+      "Content-Length: %d\\r\\n\\r\\n%s' $1 ${#2} $2 >&5; cat <&5; exec 5<&-; ";
+  const LaunchReport report = launch(
+      open_to_others("ask() { " + ask +
+                         " }; "
+                         "if [ $RANK = 0 ]; then ask PUT here >/dev/null; "
+                         "else until ask GET | grep -q here; do sleep 0.02; done; echo met; fi",
+                     1, 2, 2),
+      [&](Launch& run) {
+        auto agent = join(run, "second", 1);
+        ASSERT_TRUE(agent.ok());
+        EXPECT_EQ((*agent)->run(), 0);
+      });
+  EXPECT_EQ(report.code, 0) << told_;
+  EXPECT_TRUE(has("[1] met\n")) << output();
+}
+
+TEST_F(AgentTest, a_program_that_the_node_does_not_have_fails_there) {
+  LaunchOptions options = open_to_others("sleep 100", 1, 2, 2);
+  options.node.argv = {folder_ + "/only-here"};
+  std::filesystem::copy_file("/bin/sleep", folder_ + "/only-here");
+  options.node.argv.push_back("100");
+  const LaunchReport report = launch(std::move(options), [&](Launch& run) {
+    AgentOptions agent_options;
+    agent_options.coordinator = {"127.0.0.1", run.port()};
+    agent_options.channel = channel();
+    agent_options.name = "second";
+    agent_options.node = bash("");
+    agent_options.node.argv = {"no-such-program-here"};
+    agent_options.tell = [](std::string_view) {};
+    auto agent = Agent::join(std::move(agent_options));
+    ASSERT_TRUE(agent.ok());
+    EXPECT_EQ((*agent)->run(), 127);
+  });
+  EXPECT_EQ(report.code, 127);
+  EXPECT_EQ(report.attempts.back().failed_on, "second");
+  EXPECT_NE(report.attempts.back().first_failure->last_lines.back().find("no-such-program-here"),
+            std::string::npos);
+}
+
+TEST_F(AgentTest, who_does_not_know_the_secret_does_not_join) {
+  const LaunchReport report = launch(open_to_others("exec sleep 100", 1, 2, 2), [&](Launch& run) {
+    ChannelOptions wrong = channel();
+    wrong.secret = "something else that is long enough";
+    auto agent = join(run, "second", 1, wrong);
+    EXPECT_FALSE(agent.ok());
+    run.launcher().notice();
+  });
+  EXPECT_EQ(report.code, 75);
+  EXPECT_TRUE(report.attempts.empty());
+}
+
+}  // namespace
+}  // namespace falaj::launch
