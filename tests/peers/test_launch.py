@@ -189,6 +189,9 @@ class Boosters(LaunchTest):
         for one, two in zip(alone, together, strict=True):
             self.assertAlmostEqual(one, two, delta=1e-4)
 
+    def test_xgboost_trains_the_same_model_over_two_workers(self):
+        self.compare("xgboost")
+
     def test_lightgbm_trains_the_same_model_over_two_workers(self):
         self.compare("lightgbm")
 

@@ -28,7 +28,7 @@ def with_xgboost(x, y):
     from xgboost.collective import CommunicatorContext
     from xgboost.tracker import RabitTracker
 
-    where = contextlib.nullcontext()
+    where, tracker = contextlib.nullcontext(), None
     if WORLD > 1:
         host, port = os.environ["DMLC_TRACKER_URI"], int(os.environ["DMLC_TRACKER_PORT"])
         if RANK == 0:
@@ -46,7 +46,10 @@ def with_xgboost(x, y):
         settings = {"tree_method": "hist", "max_depth": 4, "objective": "binary:logistic",
                     "nthread": 1}
         model = xgboost.train(settings, xgboost.DMatrix(x[own], y[own]), 8)
-        return model.predict(xgboost.DMatrix(x[:200]))
+        predicted = model.predict(xgboost.DMatrix(x[:200]))
+    if tracker is not None:
+        tracker.wait_for(60)  # The others say goodbye to it.
+    return predicted
 
 
 def with_lightgbm(x, y):
