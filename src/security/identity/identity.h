@@ -131,6 +131,7 @@ class Identity {
   Identity(IdentityOptions options, IdentityPorts ports, crypto::SecretBytes key);
   Result<PrincipalPtr> known(const Authorization& shown, const Credentials& credentials);
   Result<PrincipalPtr> by_authorization(const Authorization& shown, std::string_view address);
+  Result<PrincipalPtr> by_token(const TokenText& token) const;
   Result<PrincipalPtr> by_token(std::string_view text, std::string_view name) const;
   Result<PrincipalPtr> by_jwt(const std::string& token);
   Result<PrincipalPtr> by_password(const std::string& name, const std::string& password,
