@@ -301,12 +301,13 @@ Error start_failure(const ChildSpec& spec, const StepRecord& record, const Spawn
 }
 
 // Reads records until the pipe closes, which it does when the program begins.
-Status collect_report(const ChildSpec& spec, int pipe, Spawned& out) {
+Result<Beginning> read_report(const ChildSpec& spec, Spawned& out) {
   StepRecord record{};
   while (true) {
-    const ssize_t got = ::read(pipe, &record, sizeof record);
+    const ssize_t got = ::read(out.report.get(), &record, sizeof record);
     if (got < 0 && errno == EINTR) continue;
-    if (got != static_cast<ssize_t>(sizeof record)) return {};
+    if (got < 0 && errno == EAGAIN) return Beginning::kNotYet;
+    if (got != static_cast<ssize_t>(sizeof record)) return Beginning::kBegun;
     if (record.step >= Step::kSetUp) return start_failure(spec, record, out);
     std::string name(step_name(record.step));
     if (record.error == 0) {
@@ -350,16 +351,27 @@ Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group) {
   }
   // The process is ours and not reaped, so its number cannot be anyone else's yet.
   out.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, out.pid, 0)));
-  Status reported = collect_report(spec, ours.report.get(), out);
-  if (reported.ok() && !out.pidfd.open()) reported = failed("open a pidfd");
-  if (!reported.ok()) {
+  if (!out.pidfd.open()) {
+    const Error error = failed("open a pidfd");
     ::kill(out.pid, SIGKILL);
     reap(out.pid);
-    return std::move(reported).error();
+    return error;
   }
   out.channel = std::move(ours.channel);
   out.output = std::move(ours.output);
+  out.report = std::move(ours.report);
+  ::fcntl(out.report.get(), F_SETFL, O_NONBLOCK);
   return out;
+}
+
+Result<Beginning> take_report(const ChildSpec& spec, Spawned& child) {
+  auto beginning = read_report(spec, child);
+  if (!beginning.ok()) {
+    ::kill(child.pid, SIGKILL);
+    reap(child.pid);
+  }
+  if (!beginning.ok() || *beginning == Beginning::kBegun) child.report.reset();
+  return beginning;
 }
 
 }  // namespace falaj::exec::internal

@@ -1,6 +1,7 @@
 #include "exec/internal/supervised.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -89,22 +90,38 @@ std::int64_t birth_of(std::int64_t pid) { return stat_field(proc_text(pid, "stat
 
 Result<std::unique_ptr<Supervised>> Supervised::start(const ChildSpec& spec,
                                                       const SupervisedOptions& options) {
+  std::unique_ptr<Supervised> out = FALAJ_TRY(begin(spec, options));
+  while (!FALAJ_TRY(out->has_begun())) {
+    pollfd waited{out->process_.report.get(), POLLIN, 0};
+    ::poll(&waited, 1, -1);
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Supervised>> Supervised::begin(const ChildSpec& spec,
+                                                      const SupervisedOptions& options) {
   std::unique_ptr<Supervised> out(new Supervised);
   const Limits& limits = spec.limits;
-  out->limits_ = limits;
+  out->spec_ = spec;
   if (options.group == GroupUse::kAlways || spec.sandbox.enabled || limits.memory_bytes_max > 0 ||
       limits.processes_max > 0 || limits.cpus_max > 0) {
     out->group_ = make_group(limits, options, out->refused_);
   }
   out->process_ = FALAJ_TRY(spawn(spec, out->group_.get()));
-  for (const std::string& name : out->process_.protections_refused) {
-    log::warn("sandbox protection refused", {{"protection", name}, {"pid", out->process_.pid}});
-    out->refused_.push_back(name);
-  }
-  out->started_ = monotonic_nanos();
-  if (limits.run_time_max.nanos > 0) out->stop_at_ = out->started_ + limits.run_time_max.nanos;
-  out->watch_memory_ = limits.memory_bytes_max > 0 && !out->process_.in_memory_group;
   return out;
+}
+
+Result<bool> Supervised::has_begun() {
+  if (FALAJ_TRY(take_report(spec_, process_)) == Beginning::kNotYet) return false;
+  const Limits& limits = spec_.limits;
+  for (const std::string& name : process_.protections_refused) {
+    log::warn("sandbox protection refused", {{"protection", name}, {"pid", process_.pid}});
+    refused_.push_back(name);
+  }
+  started_ = monotonic_nanos();
+  if (limits.run_time_max.nanos > 0) stop_at_ = started_ + limits.run_time_max.nanos;
+  watch_memory_ = limits.memory_bytes_max > 0 && !process_.in_memory_group;
+  return true;
 }
 
 // Its leader is not reaped yet, so the number is still its own.
@@ -115,7 +132,7 @@ void Supervised::ask_to_end(ExitReason reason, std::int64_t now) {
   ending_ = true;
   reason_ = reason;
   signal_group(SIGTERM);
-  kill_at_ = now + std::max<std::int64_t>(limits_.grace.nanos, 0);
+  kill_at_ = now + std::max<std::int64_t>(spec_.limits.grace.nanos, 0);
 }
 
 void Supervised::kill_now(ExitReason reason) {
@@ -128,12 +145,13 @@ void Supervised::kill_now(ExitReason reason) {
 void Supervised::kill_tree() const {
   if (group_) group_->kill_all();
   signal_group(SIGKILL);
+  ::kill(process_.pid, SIGKILL);  // It may not lead its group yet.
 }
 
 void Supervised::keep_deadlines(std::int64_t now) {
   if (now >= stop_at_) ask_to_end(ExitReason::kTimedOut, now);
   if (now >= kill_at_) kill_now(reason_.value_or(ExitReason::kStopped));
-  if (watch_memory_ && resident_bytes(process_.pid) > limits_.memory_bytes_max / 10 * 9) {
+  if (watch_memory_ && resident_bytes(process_.pid) > spec_.limits.memory_bytes_max / 10 * 9) {
     watch_memory_ = false;
     kill_now(ExitReason::kOutOfMemory);
   }

@@ -16,6 +16,11 @@ namespace {
 
 // At most so many begin between two looks at the sockets.
 constexpr std::size_t kBeginAtOnce = 16;
+// At most so many may be between fork and program: moving into control groups takes the kernel
+// milliseconds each, and hardly more for many together.
+constexpr std::size_t kBeginningMax = 64;
+// What a ward is served for.
+enum Mark : std::uint64_t { kEnded, kPrinted, kReported, kMarks };
 // How soon to look again at a tree that is still dying, or a group that cannot be removed yet.
 constexpr std::int64_t kAgainNanos = 5'000'000;
 constexpr std::size_t kReadBytes = 64 * 1024;
@@ -83,6 +88,7 @@ struct WardBook::Run {
   std::unique_ptr<Supervised> process;
   BoundedLog log;
   std::uint64_t serial = 0;
+  bool has_begun = false;
   bool has_ended = false;
   std::int64_t look_again_at = Supervised::kNever;  // Its descendants are still dying.
 };
@@ -168,7 +174,9 @@ Status WardBook::stop(const std::string& id) {
   const auto at = entries_.find(id);
   if (at == entries_.end()) return not_known(id);
   Entry& entry = at->second;
-  if (entry.run) {
+  if (entry.run && !entry.run->has_begun) {
+    entry.run->process->kill_now(ExitReason::kStopped);  // There is no program yet to be asked.
+  } else if (entry.run) {
     entry.run->process->ask_to_end(ExitReason::kStopped, monotonic_nanos());
   } else if (!entry.is_over()) {
     WardEnd how;
@@ -238,46 +246,62 @@ void WardBook::watch(int file, std::uint64_t mark) const {
   ::epoll_ctl(watch_, EPOLL_CTL_ADD, file, &event);
 }
 
+void WardBook::refuse(Entry& entry, const Error& why) {
+  WardEnd how;
+  how.reason = WardEndReason::kNotStarted;
+  how.detail = why.message;
+  end(entry, std::move(how));
+}
+
 void WardBook::begin(Entry& entry) {
   const WardSpec spec = std::move(*entry.spec);
   entry.spec.reset();
-  const auto refuse = [&](const Error& why) {
-    WardEnd how;
-    how.reason = WardEndReason::kNotStarted;
-    how.detail = why.message;
-    end(entry, std::move(how));
-  };
   auto log = BoundedLog::open(spec.log_path, spec.log_bytes_max);
-  if (!log.ok()) return refuse(log.error());
-  auto started = Supervised::start(child_of(spec), {GroupUse::kAlways, tag_});
-  if (!started.ok()) {
-    log->write("falaj: " + started.error().message + "\n");
-    log->finish();
-    return refuse(started.error());
-  }
+  if (!log.ok()) return refuse(entry, log.error());
+  auto started = Supervised::begin(child_of(spec), {GroupUse::kAlways, tag_});
+  if (!started.ok()) return refuse(entry, started.error());
   entry.run = std::make_unique<Run>(std::move(*started), std::move(*log));
-  Spawned& process = entry.run->process->process();
   entry.run->serial = next_serial_++;
+  running_[entry.run->serial] = &entry;
+  ++beginning_;
+  watch(entry.run->process->process().report.get(), entry.run->serial * kMarks + kReported);
+}
+
+void WardBook::look_at_beginning(Entry& entry) {
+  Run& run = *entry.run;
+  const auto begun = run.process->has_begun();
+  if (begun.ok() && !*begun) return;
+  --beginning_;
+  if (!begun.ok()) {
+    run.log.write("falaj: " + begun.error().message + "\n");
+    run.log.finish();
+    running_.erase(run.serial);
+    entry.run.reset();
+    return refuse(entry, begun.error());
+  }
+  run.has_begun = true;
+  const Spawned& process = run.process->process();
   entry.ward.pid = process.pid;
   entry.ward.started_at = SystemClock().now();
   entry.ward.protections = process.protections;
   entry.ward.protections_refused = process.protections_refused;
   entry.birth = birth_of(process.pid);
   entry.curve.begin(monotonic_nanos());
-  running_[entry.run->serial] = &entry;
   note(journal_.begun(entry.ward, entry.birth));
-  watch(process.pidfd.get(), entry.run->serial * 2);
-  watch(process.output.get(), entry.run->serial * 2 + 1);
+  watch(process.pidfd.get(), run.serial * kMarks + kEnded);
+  watch(process.output.get(), run.serial * kMarks + kPrinted);
   changed_.push_back(entry.ward.id);
 }
 
 void WardBook::serve(std::uint64_t mark) {
-  const auto at = running_.find(mark / 2);
+  const auto at = running_.find(mark / kMarks);
   if (at == running_.end()) return;
   Entry& entry = *at->second;
   Run& run = *entry.run;
+  if (!run.has_begun) return look_at_beginning(entry);
   // A little, so that one that prints without end does not keep the others waiting.
-  if (mark % 2 == 1) return read_output(run, 4);
+  if (mark % kMarks == kPrinted) return read_output(run, 4);
+  if (mark % kMarks != kEnded || run.has_ended) return;
   ::epoll_ctl(watch_, EPOLL_CTL_DEL, run.process->process().pidfd.get(), nullptr);
   run.has_ended = true;
   finish(entry);
@@ -347,6 +371,7 @@ void WardBook::work(std::int64_t now) {
   std::vector<Entry*> dying;
   for (const auto& [serial, entry] : running_) {
     Run& run = *entry->run;
+    if (!run.has_begun) continue;
     if (run.has_ended) {
       if (now >= run.look_again_at) dying.push_back(entry);
       continue;
@@ -356,7 +381,8 @@ void WardBook::work(std::int64_t now) {
   }
   for (Entry* entry : dying) finish(*entry);
   std::erase_if(emptied_, [](const auto& group) { return group->try_remove(); });
-  for (std::size_t begun = 0; committed_ > 0 && begun < kBeginAtOnce; ++begun, --committed_) {
+  for (std::size_t begun = 0; committed_ > 0 && begun < kBeginAtOnce && beginning_ < kBeginningMax;
+       ++begun, --committed_) {
     Entry& entry = entries_.find(accepted_.front())->second;
     accepted_.pop_front();
     begin(entry);
@@ -364,10 +390,11 @@ void WardBook::work(std::int64_t now) {
 }
 
 std::int64_t WardBook::wake_at(std::int64_t now) const {
-  if (committed_ > 0) return now;
+  if (committed_ > 0 && beginning_ < kBeginningMax) return now;
   std::int64_t at = emptied_.empty() ? Supervised::kNever : now + kAgainNanos;
   for (const auto& [serial, entry] : running_) {
     const Run& run = *entry->run;
+    if (!run.has_begun) continue;
     at = std::min(at, run.has_ended ? run.look_again_at
                                     : std::min(run.process->wake_at(now), entry->curve.next()));
   }

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,14 +19,21 @@ struct Spawned {
   Fd pidfd;
   Fd output;   // What it prints; non-blocking. Not open when that goes to a file.
   Fd channel;  // Our end, if it has one; non-blocking for reads by the caller's choice.
+  Fd report;   // Readable when take_report() has something to do; non-blocking.
   std::vector<std::string> protections;
   std::vector<std::string> protections_refused;
   bool in_memory_group = false;
 };
 
+// Forks; the child sets itself up and becomes the program by itself, which take_report() tells.
 // The child dies with the calling *thread* (PR_SET_PDEATHSIG), so that no job outlives its server:
 // call this on a thread that lives until the child has been reaped. `group` may be null.
 Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group);
+
+enum class Beginning : std::uint8_t { kNotYet, kBegun };
+// What the child has reported since; does not wait. An error says why it did not become the
+// program: it has been killed and reaped.
+Result<Beginning> take_report(const ChildSpec& spec, Spawned& child);
 
 // For a process with many children: as many open files as it may have. What it spawns gets the
 // limit from before. Call once, before any spawn.

@@ -36,9 +36,15 @@ struct TreeUsage {
 // Not thread-safe. The thread that starts it lives until it is reaped (see spawn()).
 class Supervised {
  public:
-  // Fails as Child::start does.
+  // Fails as Child::start does. Returns when the program has begun.
   static Result<std::unique_ptr<Supervised>> start(const ChildSpec& spec,
                                                    const SupervisedOptions& options);
+  // The same without waiting: process().report becomes readable when has_begun() is to be asked.
+  // Until that is true only kill_now() and kill_tree() may be called. An error from it: the program
+  // did not begin, and there is nothing left to reap.
+  static Result<std::unique_ptr<Supervised>> begin(const ChildSpec& spec,
+                                                   const SupervisedOptions& options);
+  Result<bool> has_begun();
 
   Spawned& process() { return process_; }
   const Spawned& process() const { return process_; }
@@ -67,7 +73,7 @@ class Supervised {
   Supervised() = default;
   void signal_group(int signal) const;
 
-  Limits limits_;
+  ChildSpec spec_;
   std::unique_ptr<ControlGroup> group_;
   Spawned process_;
   std::vector<std::string> refused_;

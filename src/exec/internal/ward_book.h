@@ -84,6 +84,8 @@ class WardBook {
   Status recover();
   Status give_up_lost(KeptWard& kept);
   void begin(Entry& entry);
+  void look_at_beginning(Entry& entry);
+  void refuse(Entry& entry, const Error& why);
   void watch(int file, std::uint64_t mark) const;
   void read_output(Run& run, int turns) const;
   void sample(Entry& entry, std::int64_t now) const;
@@ -97,7 +99,8 @@ class WardBook {
   int watch_;
   WardBookLimits limits_;
   Entries entries_;
-  std::map<std::uint64_t, Entry*> running_;  // By mark / 2.
+  std::map<std::uint64_t, Entry*> running_;  // By mark / kMarks; those that are beginning too.
+  std::size_t beginning_ = 0;
   std::uint64_t next_serial_ = 0;
   std::deque<std::string> accepted_;  // To begin once their intents are on the disk.
   std::size_t committed_ = 0;         // How many of accepted_ are.
