@@ -26,8 +26,11 @@ class Contestant:
     def __init__(self, arena, name: str, words):
         self.lines = arena.work / f"{name}.lines"
         self.log = arena.work / f"{name}.log"
-        script = f'echo "$TORCHELASTIC_RESTART_COUNT $RANK $$" >>{self.lines}; exec sleep 1000'
-        self.words = words(arena, 3, "sh", "-c", script)
+        # In a file: torchrun takes $$ in an argument for a macro of its own.
+        script = arena.work / f"{name}.sh"
+        script.write_text(f'echo "$TORCHELASTIC_RESTART_COUNT $RANK $$" >>{self.lines}\n'
+                          "exec sleep 1000\n")
+        self.words = words(arena, 3, "sh", script)
 
     def wait_for(self, attempt: int) -> dict:
         """Rank to pid, once both workers of the attempt run."""
