@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
-# Debian's PyTorch 1.13: its launcher runs on Python 3.11 only with both redirections. It looks after
-# its workers every 5 s unless told otherwise; 0.1 s is what newer ones do.
+# Debian's PyTorch 1.13: its launcher runs on Python 3.11 only with both redirections. It looks
+# after its workers every 5 s unless told otherwise; 0.1 s is what newer ones do.
 TORCHRUN = ["/usr/bin/python3", "-m", "torch.distributed.run", "--standalone",
             "--nproc_per_node", "2", "--monitor_interval", "0.1",
             "-r", "1", "-t", "1", "--no_python"]
