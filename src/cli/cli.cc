@@ -46,6 +46,8 @@ Tree::Tree(const Hooks& hooks)
   add_simulate();
   add_policy_plan();
   add_launch();
+  add_topology();
+  add_checkpoints();
   add_config();
   add_rest();
 }

@@ -63,6 +63,7 @@ struct SimulateChoice {
   std::string node_mtbf = "0";
   std::string stragglers = "0";
   std::string report;  // HTML file to write; "": none.
+  bool start_times = false;
   std::int64_t jobs = 40'000;
   std::int64_t tenants = 12;
   std::int64_t days = 28;
@@ -98,6 +99,28 @@ struct LaunchChoice {
 };
 // Returns the exit code of the gang, 0 to 255, or that of a failure of ours.
 int launch_workers(const LaunchChoice& choice);
+
+// What a machine looks like to the scheduler, from the XML of `lstopo --of xml` (topology.cc).
+Status show_topology(const std::string& file, OutputFormat format);
+
+// Checkpoints (checkpoints.cc): a folder on this machine, without a server.
+Status list_kept(const std::string& folder, OutputFormat format);
+// Reads every byte; FJ-0010 when one is damaged.
+Status verify_kept(const std::string& folder, OutputFormat format);
+// Prints where the newest whole one is; `to` not empty: copies it into that new folder.
+Status restore_kept(const std::string& folder, const std::string& to, OutputFormat format);
+struct KeepChoice {
+  std::string folder;
+  std::string memory_folder;  // "": below /dev/shm.
+  std::string memory = "8Gi";
+  int last = 2;
+  int best = 1;
+  bool lower_is_better = false;
+  std::string wait = "60s";  // For the newest to be on disk, before and after the command.
+  std::vector<std::string> command;
+};
+// Runs the command and persists what it saves; the exit code is the command's.
+int run_with_keeper(const KeepChoice& choice);
 
 // Serving.
 Status show_models(const Session& session, const std::string& model);

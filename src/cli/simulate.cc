@@ -159,7 +159,18 @@ std::string comparison(const std::vector<sim::Summary>& summaries) {
                fixed(s.lost_gpu_hours, 0), fixed(s.energy_kwh, 0), fixed(s.cost, 0),
                fixed(s.replay_seconds, 1)});
   }
-  return table.str();
+  std::string out = table.str();
+  for (const sim::Summary& s : summaries) {
+    if (s.promises.made == 0) continue;
+    const auto share = [&](std::int64_t count) {
+      return fixed(100.0 * static_cast<double>(count) / static_cast<double>(s.promises.made), 1);
+    };
+    out += s.policy + ": " + std::to_string(s.promises.made) +
+           " waiting jobs were told an interval: " + share(s.promises.within) +
+           " % started in it, " + share(s.promises.early) + " % before, " + share(s.promises.late) +
+           " % after; " + std::to_string(s.promises.open) + " were told no end\n";
+  }
+  return out;
 }
 
 Value ratio_values(const std::vector<sim::Summary>& summaries) {
@@ -203,7 +214,8 @@ std::string plan_table(const sim::Plan& plan) {
 
 Status simulate_policies(const SimulateChoice& choice, OutputFormat format) {
   const sim::Scenario scenario = FALAJ_TRY(read_scenario(choice));
-  const sim::PolicyFile policy = FALAJ_TRY(read_policy(choice.policy_file));
+  sim::PolicyFile policy = FALAJ_TRY(read_policy(choice.policy_file));
+  if (choice.start_times) policy.options.explain = scheduler::Explain::kFull;
   const std::vector<std::string>& names =
       choice.policies.empty() ? sim::strategy_names() : choice.policies;
   std::vector<std::unique_ptr<sim::Strategy>> strategies;

@@ -1,4 +1,5 @@
-// The part of the command tree about compute: simulate, policy plan, launch.
+// The part of the command tree about compute: simulate, policy plan, launch, topology,
+// checkpoints.
 #include "cli/internal/tree.h"
 
 namespace falaj::cli {
@@ -50,6 +51,8 @@ void Tree::add_simulate() {
                       "las, las_decades or srsf_oracle; may be repeated (default: all)");
   command->add_option("-f,--file", simulate_.policy_file, "SchedulingPolicy that falaj follows");
   command->add_option("--report", simulate_.report, "HTML file to write, with plots");
+  command->add_flag("--start-times", simulate_.start_times,
+                    "Count how many jobs started within the interval that falaj told them; slow");
   add_output(*command);
   add_history(*local(*command, "generate", "Print a made-up history as CSV",
                      [this] { return done(print_trace(simulate_)); }),
@@ -114,6 +117,54 @@ void Tree::add_launch() {
                       "Folder that workers find as FALAJ_CKPT_DIR");
   command->add_option("--report", launch_.report, "JSON file to write at the end");
   command->add_option("command", launch_.command, "After --: the program and its arguments");
+}
+
+void Tree::add_topology() {
+  CLI::App* command = local(root_, "topology",
+                            "What the scheduler sees of a machine: processors, memory, GPUs and "
+                            "which of them are near each other",
+                            [this] { return done(show_topology(words_.file, session().format)); });
+  command->add_option("file", words_.file, "XML of lstopo --of xml (hwloc 2); - for standard input")
+      ->required();
+  add_output(*command);
+}
+
+void Tree::add_checkpoints() {
+  CLI::App* checkpoints = root_.add_subcommand(
+      "checkpoints", "What training saved to go on from: persisted, hashed, never half");
+  checkpoints->require_subcommand(1);
+  const auto with_folder = [this](CLI::App* command) {
+    command->add_option("folder", keep_.folder, "Folder with checkpoints")->required();
+    return command;
+  };
+  add_output(*with_folder(local(*checkpoints, "list", "Every checkpoint, oldest first", [this] {
+    return done(list_kept(keep_.folder, session().format));
+  })));
+  add_output(*with_folder(
+      local(*checkpoints, "verify", "Read every byte of each; exit 1 when one is damaged",
+            [this] { return done(verify_kept(keep_.folder, session().format)); })));
+  CLI::App* restore = with_folder(
+      local(*checkpoints, "restore", "Check the newest whole one and print where it is",
+            [this] { return done(restore_kept(keep_.folder, words_.to, session().format)); }));
+  restore->add_option("--to", words_.to, "Copy it into this folder, which must not exist");
+  add_output(*restore);
+  CLI::App* keep =
+      with_folder(local(*checkpoints, "keep",
+                        "Run a command that saves into $FALAJ_CKPT_DIR, and persist what it saves",
+                        [this] { return run_with_keeper(keep_); }));
+  keep->add_option("--last", keep_.last, "How many of the newest are kept")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  keep->add_option("--best", keep_.best, "How many of the best are kept, by NAME.metric.json")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  keep->add_flag("--lower-is-better", keep_.lower_is_better, "The metric is a loss");
+  keep->add_option("--memory", keep_.memory, "How much may wait in memory")->capture_default_str();
+  keep->add_option("--memory-folder", keep_.memory_folder,
+                   "Where it waits (default: a folder of this archive below /dev/shm)");
+  keep->add_option("--wait", keep_.wait, "For the newest to be on disk when the command has ended")
+      ->capture_default_str();
+  keep->add_option("command", keep_.command, "The command, after --")->required();
 }
 
 }  // namespace falaj::cli

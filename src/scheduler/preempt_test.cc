@@ -16,144 +16,157 @@ Policy impatient() {
   return policy;
 }
 
-void run(Snapshot& s, Index job, std::vector<PodPlacement> pods,
-         Timestamp since = kNow - Duration::hours(1)) {
-  Job& j = s.jobs[job];
-  j.state = JobState::kRunning;
-  j.placement.counts = {static_cast<std::uint32_t>(pods.size())};
-  j.placement.pods = std::move(pods);
-  j.started = j.checkpoint = since;
-}
+// Nodes of eight GPUs and who is on them; every decision that is asked for is also verified.
+struct World {
+  explicit World(Index nodes)
+      : s(cluster(nodes)), whole(add_shape(s, 1, 8)), half(add_shape(s, 1, 4)) {}
+
+  Index waits(Index queue, Index shape, std::int32_t priority = 0,
+              Duration run = Duration::hours(1)) {
+    return add_job(s, queue, shape, priority, run);
+  }
+  Index runs(Index job, std::vector<PodPlacement> pods,
+             Timestamp since = kNow - Duration::hours(1)) {
+    Job& j = s.jobs[job];
+    j.state = JobState::kRunning;
+    j.placement.counts = {static_cast<std::uint32_t>(pods.size())};
+    j.placement.pods = std::move(pods);
+    j.started = j.checkpoint = since;
+    return job;
+  }
+  Decisions decided(const Policy& policy = impatient(), Timestamp now = kNow) const {
+    Decisions d = decide(s, policy, now, Budget{});
+    EXPECT_EQ(faults(s, policy, now, d), std::vector<std::string>{});
+    return d;
+  }
+  Snapshot s;
+  Index whole;
+  Index half;
+};
+
+// One queue that owns everything.
+struct OneQueue : World {
+  explicit OneQueue(Index nodes = 1)
+      : World(nodes), queue(add_queue(s, "risk", kAbsent, 8 * nodes)) {}
+  Index queue;
+};
+
+// Two queues of one cohort, a node each.
+struct TwoQueues : World {
+  TwoQueues() : World(2), root(add_queue(s, "all", kAbsent, 0)) {
+    a = add_queue(s, "a", root, 8);
+    b = add_queue(s, "b", root, 8);
+  }
+  Index root;
+  Index a;
+  Index b;
+};
 
 TEST(Preempt, takes_the_victim_that_loses_least) {
-  Snapshot s = cluster(1);
-  const Index queue = add_queue(s, "risk", kAbsent, 8);
-  const Index half = add_shape(s, 1, 4);
-  const Index fresh = add_job(s, queue, half, 0);
-  const Index old = add_job(s, queue, half, 0);
-  run(s, fresh, {{0, 0x0f}});
-  run(s, old, {{0, 0xf0}});
-  s.jobs[fresh].checkpoint = kNow - Duration::minutes(1);
-  const Index urgent = add_job(s, queue, half, 5);
-  const Decisions d = decide(s, impatient(), kNow, Budget{});
+  OneQueue w;
+  const Index fresh = w.runs(w.waits(w.queue, w.half), {{0, 0x0f}});
+  w.runs(w.waits(w.queue, w.half), {{0, 0xf0}});
+  w.s.jobs[fresh].checkpoint = kNow - Duration::minutes(1);
+  const Index urgent = w.waits(w.queue, w.half, 5);
+  const Decisions d = w.decided();
   ASSERT_EQ(d.preempt.size(), 1U);
   EXPECT_EQ(d.preempt[0].job, fresh);
   EXPECT_EQ(d.preempt[0].for_job, urgent);
   EXPECT_EQ(d.preempt[0].cause, PreemptCause::kPriority);
   EXPECT_EQ(reason_of(d, urgent), ReasonCode::kVictimsLeaving);
-  EXPECT_EQ(faults(s, impatient(), kNow, d), std::vector<std::string>{});
 }
 
 TEST(Preempt, waits_until_the_minimum_run_time_is_over) {
-  Snapshot s = cluster(1);
-  const Index queue = add_queue(s, "risk", kAbsent, 8);
-  const Index whole = add_shape(s, 1, 8);
-  run(s, add_job(s, queue, whole, 0), {{0, 0xff}}, kNow - Duration::minutes(9));
-  add_job(s, queue, whole, 5);
+  OneQueue w;
+  w.runs(w.waits(w.queue, w.whole), {{0, 0xff}}, kNow - Duration::minutes(9));
+  w.waits(w.queue, w.whole, 5);
   Policy policy = impatient();
   policy.preemption.min_run = Duration::minutes(10);
-  EXPECT_TRUE(decide(s, policy, kNow, Budget{}).preempt.empty());
-  EXPECT_EQ(decide(s, policy, kNow + Duration::minutes(1), Budget{}).preempt.size(), 1U);
+  EXPECT_TRUE(w.decided(policy).preempt.empty());
+  EXPECT_EQ(w.decided(policy, kNow + Duration::minutes(1)).preempt.size(), 1U);
 }
 
 TEST(Preempt, gives_a_gang_the_nodes_with_the_cheapest_victims_and_spares_the_others) {
-  Snapshot s = cluster(4);
-  const Index queue = add_queue(s, "risk", kAbsent, 32);
-  const Index whole = add_shape(s, 1, 8);
-  const Index pair = add_shape(s, 2, 8);
+  OneQueue w(4);
   for (Index n = 0; n < 4; ++n) {
-    const Index job = add_job(s, queue, whole, 0);
-    run(s, job, {{n, 0xff}}, kNow - Duration::minutes(10 * (4 - n)));
+    w.runs(w.waits(w.queue, w.whole), {{n, 0xff}}, kNow - Duration::minutes(10 * (4 - n)));
   }
-  add_job(s, queue, pair, 5);
-  const Decisions d = decide(s, impatient(), kNow, Budget{});
+  w.waits(w.queue, add_shape(w.s, 2, 8), 5);
+  const Decisions d = w.decided();
   ASSERT_EQ(d.preempt.size(), 2U);
-  std::set<Index> victims = {d.preempt[0].job, d.preempt[1].job};
+  const std::set<Index> victims = {d.preempt[0].job, d.preempt[1].job};
   EXPECT_EQ(victims, (std::set<Index>{2, 3}));
-  EXPECT_EQ(faults(s, impatient(), kNow, d), std::vector<std::string>{});
 }
 
 TEST(Preempt, never_takes_a_running_job_for_one_of_equal_rank) {
-  Snapshot s = cluster(1);
-  const Index queue = add_queue(s, "risk", kAbsent, 8);
-  s.queues[queue].within = WithinQueue::kLaterInOrder;
-  const Index whole = add_shape(s, 1, 8);
-  run(s, add_job(s, queue, whole), {{0, 0xff}});
-  add_job(s, queue, whole);
+  OneQueue w;
+  w.s.queues[w.queue].within = WithinQueue::kLaterInOrder;
+  w.runs(w.waits(w.queue, w.whole), {{0, 0xff}});
+  w.waits(w.queue, w.whole);
   Policy policy = impatient();
   policy.preemption.margin = 0;
-  EXPECT_TRUE(decide(s, policy, kNow, Budget{}).preempt.empty());
+  EXPECT_TRUE(w.decided(policy).preempt.empty());
 }
 
 TEST(Preempt, by_order_needs_the_margin) {
-  Snapshot s = cluster(1);
-  const Index queue = add_queue(s, "risk", kAbsent, 8);
-  const Index whole = add_shape(s, 1, 8);
-  run(s, add_job(s, queue, whole, 0, Duration::hours(3)), {{0, 0xff}});
-  add_job(s, queue, whole, 0, Duration::hours(2));
+  OneQueue w;
+  w.runs(w.waits(w.queue, w.whole, 0, Duration::hours(3)), {{0, 0xff}});
+  const Index shorter = w.waits(w.queue, w.whole, 0, Duration::hours(2));
   Policy policy = impatient();
   policy.preemption.order = Scope::kCluster;
-  EXPECT_TRUE(decide(s, policy, kNow, Budget{}).preempt.empty());
-  s.jobs[1].remaining_p50 = Duration::minutes(10);
-  const Decisions d = decide(s, policy, kNow, Budget{});
+  EXPECT_TRUE(w.decided(policy).preempt.empty());
+  w.s.jobs[shorter].remaining_p50 = Duration::minutes(10);
+  const Decisions d = w.decided(policy);
   ASSERT_EQ(d.preempt.size(), 1U);
   EXPECT_EQ(d.preempt[0].cause, PreemptCause::kOrder);
-  EXPECT_EQ(faults(s, policy, kNow, d), std::vector<std::string>{});
 }
 
 TEST(Preempt, leaves_a_queue_alone_that_uses_only_what_it_is_entitled_to) {
-  Snapshot s = cluster(2);
-  const Index root = add_queue(s, "all", kAbsent, 0);
-  const Index a = add_queue(s, "a", root, 8);
-  const Index b = add_queue(s, "b", root, 8);
-  const Index whole = add_shape(s, 1, 8);
-  run(s, add_job(s, a, whole), {{0, 0xff}});
-  run(s, add_job(s, b, whole), {{1, 0xff}});
-  add_job(s, a, whole);
-  EXPECT_TRUE(decide(s, impatient(), kNow, Budget{}).preempt.empty());
+  TwoQueues w;
+  w.runs(w.waits(w.a, w.whole), {{0, 0xff}});
+  w.runs(w.waits(w.b, w.whole), {{1, 0xff}});
+  w.waits(w.a, w.whole);
+  EXPECT_TRUE(w.decided().preempt.empty());
 }
 
 TEST(Preempt, reclaims_what_another_queue_has_borrowed) {
-  Snapshot s = cluster(2);
-  const Index root = add_queue(s, "all", kAbsent, 0);
-  const Index a = add_queue(s, "a", root, 8);
-  const Index b = add_queue(s, "b", root, 8);
-  const Index whole = add_shape(s, 1, 8);
-  run(s, add_job(s, a, whole), {{0, 0xff}});
-  run(s, add_job(s, a, whole), {{1, 0xff}});
-  const Index mine = add_job(s, b, whole);
-  const Decisions d = decide(s, impatient(), kNow, Budget{});
+  TwoQueues w;
+  w.runs(w.waits(w.a, w.whole), {{0, 0xff}});
+  w.runs(w.waits(w.a, w.whole), {{1, 0xff}});
+  const Index mine = w.waits(w.b, w.whole);
+  const Decisions d = w.decided();
   ASSERT_EQ(d.preempt.size(), 1U);
   EXPECT_EQ(d.preempt[0].cause, PreemptCause::kReclaim);
   ASSERT_EQ(d.certificate.steps.size(), 1U);
   EXPECT_EQ(d.certificate.steps[0].level, 0);
   EXPECT_EQ(d.certificate.steps[0].deciding, mine);
-  EXPECT_EQ(faults(s, impatient(), kNow, d), std::vector<std::string>{});
-  apply(s, d, kNow);
-  leave(s);
-  EXPECT_TRUE(starts(decide(s, impatient(), kNow, Budget{}), mine));
+  apply(w.s, d, kNow);
+  leave(w.s);
+  EXPECT_TRUE(starts(w.decided(), mine));
 }
 
 TEST(Preempt, takes_pods_beyond_the_minimum_before_whole_jobs) {
-  Snapshot s = cluster(1);
-  const Index queue = add_queue(s, "risk", kAbsent, 8);
-  const Index elastic = add_shape(s, 1, 1);
-  s.shapes[elastic].groups[0].max = 8;
-  const Index grown = add_job(s, queue, elastic);
-  run(s, grown, {{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {0, 32}, {0, 64}, {0, 128}});
-  const Index mine = add_job(s, queue, add_shape(s, 1, 3));
-  const Decisions d = decide(s, impatient(), kNow, Budget{});
+  OneQueue w;
+  const Index elastic = add_shape(w.s, 1, 1);
+  w.s.shapes[elastic].groups[0].max = 8;
+  w.runs(w.waits(w.queue, elastic),
+         {{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {0, 32}, {0, 64}, {0, 128}});
+  const Index mine = w.waits(w.queue, add_shape(w.s, 1, 3));
+  const Decisions d = w.decided();
   EXPECT_TRUE(d.preempt.empty());
   ASSERT_EQ(d.resize.size(), 1U);
   EXPECT_EQ(d.resize[0].placement.counts, std::vector<std::uint32_t>{5});
-  EXPECT_EQ(faults(s, impatient(), kNow, d), std::vector<std::string>{});
-  apply(s, d, kNow);
-  EXPECT_TRUE(starts(decide(s, impatient(), kNow, Budget{}), mine));
+  apply(w.s, d, kNow);
+  EXPECT_TRUE(starts(w.decided(), mine));
 }
 
 // The configurations in which Kueue preempted without end, in its units (thousandths of a core).
 struct Loop : ::testing::Test {
   Loop() : s(cluster(1, 0)) { s.classes[0].cpu = 300; }
+  void start_over() {
+    s.queues.clear();
+    s.jobs.clear();
+  }
   Index queue(std::string name, Index parent, std::int64_t nominal) {
     const Index q = add_queue(s, std::move(name), parent, 0);
     s.queues[q].quotas = {{kCpu, nominal, kUnlimited, kUnlimited}};
@@ -176,8 +189,7 @@ struct Loop : ::testing::Test {
 
 TEST_F(Loop, kueue_3779_best_effort_is_not_admitted_and_evicted_for_ever) {
   for (const Entitlement entitlement : {Entitlement::kNominal, Entitlement::kFairShare}) {
-    s.queues.clear();
-    s.jobs.clear();
+    start_over();
     const Index root = queue("testing", kAbsent, 0);
     const Index a = queue("guaranteed-a", root, 150);
     queue("guaranteed-b", root, 150);
@@ -194,8 +206,7 @@ TEST_F(Loop, kueue_3779_best_effort_is_not_admitted_and_evicted_for_ever) {
 
 TEST_F(Loop, kueue_2821_a_high_priority_borrower_and_a_low_priority_one_do_not_alternate) {
   for (const Scope scope : {Scope::kQueue, Scope::kCohort}) {
-    s.queues.clear();
-    s.jobs.clear();
+    start_over();
     const Index root = queue("all", kAbsent, 0);
     const Index a = queue("a", root, 100);
     const Index b = queue("b", root, 100);
@@ -233,8 +244,7 @@ TEST_F(Loop, kueue_6947_a_job_that_never_fits_neither_preempts_nor_blocks) {
 TEST_F(Loop, kueue_14543_victims_of_the_own_queue_do_not_open_the_way_to_others) {
   s.classes[0].cpu = 1000;
   for (const Entitlement entitlement : {Entitlement::kNominal, Entitlement::kFairShare}) {
-    s.queues.clear();
-    s.jobs.clear();
+    start_over();
     const Index root = queue("root", kAbsent, 400);
     const Index left = queue("left", root, 0);
     const Index right = queue("right", root, 0);

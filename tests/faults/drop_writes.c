@@ -7,7 +7,8 @@
 //                   dirs/INODE  a folder's entries at its last fsync, "INODE d|f NAME" a line
 //                   pins/INODE  a hard link, so that no number is used twice
 //   FALAJ_KILL_AT kills the program at the n-th sync of the disk: before it counts
-//   FALAJ_FAIL_AT from the n-th sync of the disk on, each fails with EIO
+//   FALAJ_FAIL_AT from the n-th sync of the disk on, each fails with EIO …
+//   FALAJ_FAIL_FOR … until so many have failed (default: for ever)
 //   FALAJ_FULL    while this file exists, every write to the disk fails with ENOSPC
 //
 // The real fsync is not called: the machine does not lose power here. The strictest reading of
@@ -35,6 +36,7 @@ static const char* shadow;
 static const char* full_flag;
 static long kill_at;
 static long fail_at;
+static long fail_for;
 static long syncs;
 
 static ssize_t (*real_write)(int, const void*, size_t);
@@ -113,6 +115,7 @@ __attribute__((constructor)) static void start(void) {
   full_flag = getenv("FALAJ_FULL");
   kill_at = number("FALAJ_KILL_AT");
   fail_at = number("FALAJ_FAIL_AT");
+  fail_for = number("FALAJ_FAIL_FOR");
   if (disk == NULL) return;
   if (shadow == NULL) return;
   const char* kinds[] = {"data", "dirs", "pins"};
@@ -142,7 +145,7 @@ static int sync_to_shadow(int fd, const char* path) {
     kill(getpid(), SIGKILL);
     for (;;) pause();  // Nothing after this point may be acknowledged.
   }
-  if (fail_at > 0 && syncs >= fail_at) {
+  if (fail_at > 0 && syncs >= fail_at && (fail_for == 0 || syncs < fail_at + fail_for)) {
     errno = EIO;
     return -1;
   }

@@ -59,6 +59,8 @@ class Tree {
   void add_simulate();
   void add_policy_plan();
   void add_launch();
+  void add_topology();
+  void add_checkpoints();
   void add_config();
   void add_rest();
 
@@ -75,6 +77,7 @@ class Tree {
   ExportChoice export_;
   SimulateChoice simulate_;
   LaunchChoice launch_;
+  KeepChoice keep_;
   CLI::App root_;
   int exit_ = 0;
 };

@@ -40,6 +40,15 @@ TEST(EasyBackfill, lets_long_jobs_use_what_the_head_leaves) {
             (std::vector<std::int64_t>{100, 200, 1002}));
 }
 
+TEST(EasyBackfill, free_gpus_that_lie_scattered_are_no_place_for_the_head) {
+  // Two nodes of 4 with one GPU free each; the head wants both on one node and has them at 100. Who
+  // ends before may use either meanwhile, who does not only the one on the other node.
+  const std::vector<SmallJob> jobs = {
+      {0, 100, 3}, {0, 1000, 3}, {1, 100, 2}, {2, 50, 1}, {3, 5000, 1}};
+  EXPECT_EQ(ends(play(easy_backfill_oracle(), jobs, small_scenario(2, 4))),
+            (std::vector<std::int64_t>{100, 1000, 200, 52, 5003}));
+}
+
 TEST(MaxMin, serves_the_tenant_that_holds_least) {
   // Tenant 0 fills the node and queues two more; tenant 1 comes last and goes first.
   const std::vector<SmallJob> jobs = {

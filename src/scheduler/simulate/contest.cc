@@ -33,6 +33,7 @@ Summary contest(const Trace& trace, const Scenario& scenario, Strategy& strategy
   const Duration took{monotonic_nanos() - began};
   Summary summary = summarise(std::string(strategy.name()), trace, scenario.fleet, outcome);
   summary.replay_seconds = took.as_seconds();
+  summary.promises = strategy.promises();
   return summary;
 }
 

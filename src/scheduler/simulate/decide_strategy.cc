@@ -71,7 +71,7 @@ class DecideStrategy final : public Strategy {
                 check(snapshot_).ok());  // What follows keeps it well formed.
     ++snapshot_.epoch;
     apply(world, decide(snapshot_, options_.policy, world.now(),
-                        Budget{.explain = Explain::kCode, .digest = 0}));
+                        Budget{.explain = options_.explain, .digest = 0}));
   }
 
   // The next cycle is due, or somebody's guaranteed run ends while somebody waits.
@@ -86,8 +86,18 @@ class DecideStrategy final : public Strategy {
     return next;
   }
 
+  Promises promises() const override { return promises_; }
+
  private:
   static constexpr Index kNowhere = 0xffff'ffff;
+
+  // The first interval that a job was told.
+  struct Told {
+    Timestamp earliest{};
+    Timestamp latest{};
+    enum class State : std::uint8_t { kNothing, kNoEnd, kInterval, kSettled };
+    State state = State::kNothing;
+  };
 
   static JobKind kind_of(const World& world, JobIndex job) {
     const TraceJob& spec = world.spec(job);
@@ -98,6 +108,7 @@ class DecideStrategy final : public Strategy {
     at_.assign(world.trace().jobs.size(), kNowhere);
     forecast_.resize(world.trace().jobs.size());
     forecast_at_.resize(world.trace().jobs.size());
+    told_.resize(world.trace().jobs.size());
     Queue root;
     root.name = "fleet";
     snapshot_.queues = {root};
@@ -202,13 +213,38 @@ class DecideStrategy final : public Strategy {
   void run(World& world, Index place, const Placement& placement) {
     Job& row = snapshot_.jobs[place];
     world.start(static_cast<JobIndex>(row.id - 1), slots_of(placement));
+    settle_promise(told_[row.id - 1], world.now());
     row.state = scheduler::JobState::kRunning;
     row.started = row.checkpoint = world.now();
     row.placement = placement;
   }
 
+  void settle_promise(Told& told, Timestamp start) {
+    if (told.state == Told::State::kNoEnd) ++promises_.open;
+    if (told.state == Told::State::kInterval) {
+      ++promises_.made;
+      ++(start < told.earliest ? promises_.early
+         : start > told.latest ? promises_.late
+                               : promises_.within);
+    }
+    told.state = Told::State::kSettled;  // Later starts follow a preemption: another wait.
+  }
+
+  void remember_promises(const Decisions& decisions) {
+    for (const Hold& hold : decisions.hold) {
+      // Its place is being cleared, which takes no time here: that is a start, not a promise.
+      if (hold.reason.code == ReasonCode::kVictimsLeaving) continue;
+      Told& told = told_[snapshot_.jobs[hold.job].id - 1];
+      if (told.state == Told::State::kInterval || told.state == Told::State::kSettled) continue;
+      const bool open = hold.reason.latest == Timestamp::max();
+      told = {hold.reason.earliest, hold.reason.latest,
+              open ? Told::State::kNoEnd : Told::State::kInterval};
+    }
+  }
+
   // Notices take effect at once, so a claim's place is free as soon as it is made.
   void apply(World& world, const Decisions& decisions) {
+    if (options_.explain == Explain::kFull) remember_promises(decisions);
     for (const Admit& admit : decisions.admit) run(world, admit.job, admit.placement);
     for (const Preempt& preempt : decisions.preempt) {
       const auto job = static_cast<JobIndex>(snapshot_.jobs[preempt.job].id - 1);
@@ -227,6 +263,8 @@ class DecideStrategy final : public Strategy {
   std::vector<Index> at_;  // A job's row in the snapshot.
   std::vector<Forecast> forecast_;
   std::vector<Duration> forecast_at_;  // The run time that it was made for.
+  std::vector<Told> told_;
+  Promises promises_;
   Timestamp next_cycle_ = Timestamp::min();
   bool due_ = false;  // Something happened since the last cycle, too soon for the next.
 };

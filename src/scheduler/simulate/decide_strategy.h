@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/decide.h"
 #include "scheduler/policy.h"
 #include "scheduler/predictor.h"
 #include "scheduler/simulate/world.h"
@@ -34,6 +35,9 @@ struct DecideOptions {
   Duration cycle = Duration::seconds(60);
   std::vector<TenantQueue> queues;  // When empty, quotas are not counted at all.
   Predictor::Options predictor;
+  // kFull: waiting jobs are told when they will start, and it is counted who did (Promises). The
+  // replay of a crowded history then takes about ten times as long.
+  Explain explain = Explain::kCode;
 
   // Least attained service, bent by the prediction, with a discount for gangs; tuned on the first
   // 60 % of the public Philly table's first half (docs/guides/compute.md).

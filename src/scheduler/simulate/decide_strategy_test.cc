@@ -44,6 +44,22 @@ TEST(DecideStrategy, preempts_only_after_the_guaranteed_run) {
   EXPECT_EQ(ends(outcome), (std::vector<std::int64_t>{20'110, 1050}));
 }
 
+// The one GPU is taken for 1000 s by a job that nobody preempts; the second is told an interval,
+// once, whatever becomes of later ones, and starts when the first ends.
+TEST(DecideStrategy, counts_whether_jobs_started_when_they_were_told) {
+  DecideOptions options = at_once();
+  options.policy.preemption.order = Scope::kNever;
+  options.explain = Explain::kFull;
+  const Scenario scenario = small_scenario(1, 1);
+  const auto strategy = decide_strategy(scenario.fleet, options);
+  const Outcome outcome = replay(small_trace({{0, 1000, 1}, {10, 50, 1}}), scenario, *strategy);
+  EXPECT_EQ(ends(outcome), (std::vector<std::int64_t>{1000, 1050}));
+  const Promises promises = strategy->promises();
+  EXPECT_EQ(promises.made, 1);
+  EXPECT_EQ(promises.open, 0);
+  EXPECT_EQ(promises.within + promises.early + promises.late, 1);
+}
+
 // Two waited at the first cycle: the next is two thirty-seconds of the longest gap later.
 TEST(DecideStrategy, waits_for_the_next_cycle) {
   DecideOptions options;

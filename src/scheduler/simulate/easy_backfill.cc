@@ -56,12 +56,12 @@ class ShortestFirstTree {
   std::vector<std::int64_t> minima_ = {kGone, kGone};
 };
 
-// When the head will have enough GPUs, and how many others may then still be using. Counted in
-// GPUs as the textbook does, not by node: the instant comes sooner than the head can really start
-// when the free ones are scattered, which favours short jobs.
+// When the head can start, and the fleet as it will be then, with the head on it. By node, not by
+// the sum of GPUs: free ones that lie scattered are no place for the head, and a reservation that
+// counted them would stand at this instant for ever and let nobody pass.
 struct Reservation {
-  Timestamp at{};
-  std::int64_t spare = 0;
+  Timestamp at = Timestamp::max();
+  Cluster then;
 };
 
 class EasyBackfill final : public Strategy {
@@ -69,9 +69,7 @@ class EasyBackfill final : public Strategy {
   std::string_view name() const override { return "easy_backfill_oracle"; }
 
   void on_pending(const World& world, JobIndex job) override {
-    const Duration restart =
-        world.job(job).run > 0 ? world.interruption().restart_cost : Duration{};
-    waiting_[world.spec(job).gpus].put(job, (world.left(job) + restart).nanos);
+    waiting_[world.spec(job).gpus].put(job, to_do(world, job));
   }
 
   void schedule(World& world) override {
@@ -79,15 +77,26 @@ class EasyBackfill final : public Strategy {
     while (head && start(world, *head)) head = first_of_all();
     if (!head || world.cluster().free_total() == 0) return;
     Reservation reservation = reserve(world, *head);
-    while (const std::optional<JobIndex> job = candidate(world, reservation)) {
-      const bool in_time = world.now() + world.left(*job) <= reservation.at;
-      if (!in_time) reservation.spare -= world.spec(*job).gpus;
-      const bool started = start(world, *job);
-      FALAJ_CHECK(started);
+    while (const std::optional<Turn> next = candidate(world, reservation)) {
+      if (world.now() + Duration{to_do(world, next->job)} > reservation.at) {
+        reservation.then.take(next->slots);
+      }
+      world.start(next->job, next->slots);
+      waiting_[world.spec(next->job).gpus].take(next->job);
     }
   }
 
  private:
+  struct Turn {
+    JobIndex job = 0;
+    Slots slots;
+  };
+
+  static std::int64_t to_do(const World& world, JobIndex job) {
+    const bool again = world.job(job).run > 0;
+    return (world.left(job) + (again ? world.interruption().restart_cost : Duration{})).nanos;
+  }
+
   std::optional<JobIndex> first_of_all() const {
     std::optional<JobIndex> first;
     for (const auto& [gpus, jobs] : waiting_) {
@@ -104,29 +113,48 @@ class EasyBackfill final : public Strategy {
   }
 
   static Reservation reserve(const World& world, JobIndex head) {
-    std::vector<std::pair<Timestamp, std::int32_t>> ends;
-    for (const JobIndex job : world.running()) {
-      ends.emplace_back(world.planned_end(job), world.spec(job).gpus);
-    }
+    std::vector<std::pair<Timestamp, JobIndex>> ends;
+    for (const JobIndex job : world.running()) ends.emplace_back(world.planned_end(job), job);
     std::sort(ends.begin(), ends.end());
-    std::int64_t free = world.cluster().free_total();
-    Reservation reservation{.at = world.now(), .spare = 0};
-    for (const auto& [end, gpus] : ends) {
-      if (free >= world.spec(head).gpus) break;
-      free += gpus;
+    Reservation reservation{.then = world.cluster()};
+    for (const auto& [end, job] : ends) {
+      reservation.then.give_back(world.job(job).placement);
+      if (!reservation.then.fits(world.spec(head).gpus)) continue;
       reservation.at = end;
+      reservation.then.take(reservation.then.find(world.spec(head).gpus));
+      break;
     }
-    reservation.spare = free - world.spec(head).gpus;
     return reservation;
   }
 
-  std::optional<JobIndex> candidate(const World& world, const Reservation& reservation) const {
-    std::optional<JobIndex> best;
+  // Where a gang is neither in anybody's way now nor in the head's then; empty when nowhere.
+  static Slots beside(const Cluster& now, const Cluster& then, std::int32_t gpus) {
+    const bool one = gpus <= now.node_size_max();
+    const std::int32_t each = one ? gpus : now.node_size_max();
+    Slots slots;
+    for (std::int32_t node = 0; node < now.node_count(); ++node) {
+      if (now.free(node) < each || then.free(node) < each) continue;
+      if (one && !slots.empty() && now.free(node) >= now.free(slots[0].node)) continue;
+      if (one) slots.clear();  // The fullest that has room.
+      slots.push_back({node, each});
+      if (!one && static_cast<std::int32_t>(slots.size()) == now.nodes_for(gpus)) return slots;
+    }
+    return one ? slots : Slots{};
+  }
+
+  // The earliest submitted of those that end in time, or need nothing that the head will.
+  std::optional<Turn> candidate(const World& world, const Reservation& reservation) const {
+    const Cluster& now = world.cluster();
+    const std::int64_t room =
+        reservation.at == Timestamp::max() ? kGone - 1 : (reservation.at - world.now()).nanos;
+    std::optional<Turn> best;
     for (const auto& [gpus, jobs] : waiting_) {
-      if (!world.cluster().fits(gpus)) break;  // Then no larger one does.
-      const std::int64_t room = (reservation.at - world.now()).nanos;
-      const auto job = jobs.first(gpus <= reservation.spare ? kGone - 1 : room);
-      if (job && (!best || *job < *best)) best = job;
+      if (!now.fits(gpus)) break;  // Then no larger one does.
+      const Slots apart = beside(now, reservation.then, gpus);
+      const auto any = jobs.first(apart.empty() ? room : kGone - 1);
+      if (!any || (best && best->job < *any)) continue;
+      const bool in_time = to_do(world, *any) <= room;
+      best = Turn{*any, in_time ? now.find(gpus) : apart};
     }
     return best;
   }

@@ -207,6 +207,24 @@ Summary summarise(std::string policy, const Trace& trace, const FleetSpec& fleet
   return out;
 }
 
+namespace {
+
+Value promises_value(const Promises& promises) {
+  const auto made = static_cast<double>(promises.made);
+  Value value = Value::object();
+  value["made"] = promises.made;
+  value["within"] = promises.within;
+  value["early"] = promises.early;
+  value["late"] = promises.late;
+  value["open"] = promises.open;
+  value["share_within"] = made > 0 ? static_cast<double>(promises.within) / made : 0;
+  value["share_by_latest"] =
+      made > 0 ? static_cast<double>(promises.within + promises.early) / made : 0;
+  return value;
+}
+
+}  // namespace
+
 Value to_value(const Summary& summary) {
   Value value = Value::object();
   value["policy"] = summary.policy;
@@ -229,6 +247,9 @@ Value to_value(const Summary& summary) {
   value["cost"] = summary.cost;
   value["lost_cost"] = summary.lost_cost;
   value["makespan_hours"] = summary.makespan_hours;
+  if (summary.promises.made + summary.promises.open > 0) {
+    value["start_intervals"] = promises_value(summary.promises);
+  }
   value["passes"] = summary.passes;
   value["replay_seconds"] = summary.replay_seconds;
   value["tenants"] = Value::array();

@@ -55,6 +55,7 @@ struct Summary {
   double cost = 0;            // Of the GPU time that jobs held.
   double lost_cost = 0;       // Of it, for what was lost.
   double makespan_hours = 0;
+  Promises promises;  // Of start times; filled in by who replays.
   std::int64_t passes = 0;
   double replay_seconds = 0;           // Of this machine's time; filled in by who measures.
   std::vector<TenantSummary> tenants;  // By GPU time, largest first.

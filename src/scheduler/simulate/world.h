@@ -109,6 +109,16 @@ class World {
   std::int64_t pending_gpus_ = 0;
 };
 
+// How good the start times were that waiting jobs were told. Each job counts once: by the first
+// interval it was given, against its first start.
+struct Promises {
+  std::int64_t made = 0;    // Jobs that had to wait and were given an interval with an end.
+  std::int64_t within = 0;  // Of them, started in it,
+  std::int64_t early = 0;   // before it,
+  std::int64_t late = 0;    // after it.
+  std::int64_t open = 0;    // Jobs that waited and were told no end at all before they started.
+};
+
 // A way to share the fleet. It sees the world, never the future: only those that call themselves
 // oracles may ask World::left.
 class Strategy {
@@ -121,6 +131,8 @@ class Strategy {
   virtual void schedule(World& world) = 0;
   // When to be called again even if nothing happens; Timestamp::max() for never.
   virtual Timestamp wake(const World&) const { return Timestamp::max(); }
+  // What it promised and kept; all zero for those that promise nothing.
+  virtual Promises promises() const { return {}; }
 };
 
 }  // namespace falaj::scheduler::simulate

@@ -1,0 +1,181 @@
+// checkpoints: list, verify, restore, keep.
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "jobs/checkpoint/archive.h"
+#include "jobs/checkpoint/keeper.h"
+
+extern char** environ;
+
+namespace falaj::cli {
+namespace {
+
+namespace ckpt = jobs::checkpoint;
+
+Value listed_value(const ckpt::Listed& each) {
+  Value value = Value::object();
+  if (each.manifest.ok()) value = ckpt::to_value(*each.manifest);
+  value["folder"] = each.folder;
+  value["state"] = each.manifest.ok() ? "whole" : "damaged";
+  if (!each.manifest.ok()) value["trouble"] = each.manifest.error().message;
+  return value;
+}
+
+// One row a checkpoint: what its value says.
+void print_listed(OutputFormat format, const Value& listed) {
+  Table table({"NUMBER", "NAME", "SAVED AT", "FILES", "BYTES", "METRIC", "STATE"});
+  for (const Value& each : listed.as_array()) {
+    const auto files =
+        static_cast<std::int64_t>(each["files"].is_array() ? each["files"].as_array().size() : 0);
+    const std::string trouble = each.text("trouble");
+    table.add({cell(each["number"]), each.text("name", each.text("folder")),
+               each.text("saved_at", "–"), std::to_string(files), cell(each["bytes"]),
+               cell(each["metric"]), each.text("state") + (trouble.empty() ? "" : ": " + trouble)});
+  }
+  print(format, listed, table.str());
+}
+
+Result<ckpt::KeeperOptions> keeper_options(const KeepChoice& choice) {
+  ckpt::KeeperOptions options;
+  options.archive = choice.folder;
+  options.memory_folder = choice.memory_folder;
+  options.keep.last = choice.last;
+  options.keep.best = choice.best;
+  options.keep.better = choice.lower_is_better ? ckpt::Better::kLower : ckpt::Better::kHigher;
+  options.memory_bytes_max = FALAJ_TRY(parse_bytes(choice.memory));
+  options.on_event = [](const ckpt::Event& event) {
+    if (event.kind == ckpt::EventKind::kSuperseded) return;
+    std::fprintf(stderr, "falaj: checkpoint %s %s: %s\n", event.name.c_str(),
+                 std::string(ckpt::to_string(event.kind)).c_str(), event.message.c_str());
+  };
+  return options;
+}
+
+// The command's process: told where to save and, when there is one, what to go on from.
+Result<pid_t> start_command(const std::vector<std::string>& command, const std::string& saves,
+                            const std::string& restored, const sigset_t& mask) {
+  std::vector<std::string> environment;
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (std::string_view(*each).starts_with("FALAJ_CKPT_")) continue;
+    environment.emplace_back(*each);
+  }
+  environment.push_back("FALAJ_CKPT_DIR=" + saves);
+  if (!restored.empty()) environment.push_back("FALAJ_CKPT_RESTORE=" + restored);
+  std::vector<std::string> words = command;
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& each : environment) envp.push_back(each.data());
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &mask);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  pid_t child = -1;
+  const int error = ::posix_spawnp(&child, argv[0], nullptr, &attributes, argv.data(), envp.data());
+  ::posix_spawnattr_destroy(&attributes);
+  if (error == 0) return child;
+  return Error{Code::kNotFound, "cannot start '" + command[0] + "': " + std::strerror(error)};
+}
+
+// SIGTERM and SIGINT are passed on as a notice: the command saves and ends by itself. Its exit
+// code, or 128 and the signal's number.
+int wait_for(pid_t child, const sigset_t& watched) {
+  while (true) {
+    int signal = 0;
+    if (::sigwait(&watched, &signal) != 0) continue;
+    if (signal != SIGCHLD) {
+      ::kill(child, SIGTERM);
+      continue;
+    }
+    int status = 0;
+    if (::waitpid(child, &status, WNOHANG) != child) continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+}
+
+Result<int> run_kept(const KeepChoice& choice) {
+  const Duration limit = FALAJ_TRY(parse_duration(choice.wait));
+  ckpt::KeeperOptions options = FALAJ_TRY(keeper_options(choice));
+  sigset_t watched;
+  sigset_t before;
+  ::sigemptyset(&watched);
+  for (const int each : {SIGTERM, SIGINT, SIGCHLD}) ::sigaddset(&watched, each);
+  ::pthread_sigmask(SIG_BLOCK, &watched, &before);  // Before there are threads, which inherit it.
+  const SystemClock clock;
+  const auto keeper = FALAJ_TRY(ckpt::Keeper::start(std::move(options), clock));
+  // What an earlier keeper left in memory may be the newest.
+  FALAJ_TRY(keeper->flush(ckpt::Flush::kAll, limit));
+  keeper->drop_incomplete();
+  std::string restored;
+  Result<ckpt::Restored> newest = ckpt::restore(choice.folder);
+  if (!newest.ok() && newest.error().code != Code::kNotFound) return newest.error();
+  if (newest.ok()) restored = newest->path;
+  const pid_t child =
+      FALAJ_TRY(start_command(choice.command, keeper->saves_path(), restored, before));
+  const int code = wait_for(child, watched);
+  FALAJ_TRY(keeper->flush(ckpt::Flush::kAll, limit));
+  return code;
+}
+
+}  // namespace
+
+Status list_kept(const std::string& folder, OutputFormat format) {
+  const std::vector<ckpt::Listed> listed = FALAJ_TRY(ckpt::list_checkpoints(folder));
+  Value value = Value::array();
+  for (const ckpt::Listed& each : listed) value.push(listed_value(each));
+  print_listed(format, value);
+  return {};
+}
+
+Status verify_kept(const std::string& folder, OutputFormat format) {
+  const std::vector<ckpt::Listed> listed = FALAJ_TRY(ckpt::list_checkpoints(folder));
+  Value value = Value::array();
+  int damaged = 0;
+  for (const ckpt::Listed& each : listed) {
+    Value row = listed_value(each);
+    const Status whole = each.manifest.ok() ? ckpt::verify_checkpoint(folder, *each.manifest)
+                                            : Status{each.manifest.error()};
+    if (!whole.ok()) {
+      ++damaged;
+      row["state"] = "damaged";
+      row["trouble"] = whole.error().message;
+    }
+    value.push(std::move(row));
+  }
+  print_listed(format, value);
+  if (damaged == 0) return {};
+  return Error{Code::kDataLoss, std::to_string(damaged) + " of " + std::to_string(listed.size()) +
+                                    " checkpoints are damaged; falaj checkpoints restore takes "
+                                    "the newest whole one"};
+}
+
+Status restore_kept(const std::string& folder, const std::string& to, OutputFormat format) {
+  const ckpt::Restored restored = FALAJ_TRY(ckpt::restore(folder));
+  for (const std::string& skipped : restored.skipped) {
+    std::fprintf(stderr, "falaj: passed over, damaged: %s\n", skipped.c_str());
+  }
+  if (!to.empty()) FALAJ_TRY(ckpt::copy_out(restored, to));
+  Value value = ckpt::to_value(restored.manifest);
+  value["path"] = to.empty() ? restored.path : to;
+  value["skipped"] = Value::array();
+  for (const std::string& skipped : restored.skipped) value["skipped"].push(skipped);
+  print(format, value, value.text("path") + "\n");
+  return {};
+}
+
+int run_with_keeper(const KeepChoice& choice) {
+  const Result<int> code = run_kept(choice);
+  return code.ok() ? *code : fail(code.error());
+}
+
+}  // namespace falaj::cli
