@@ -26,7 +26,7 @@ std::vector<storage::KindInfo> all_kinds() {
   std::vector<storage::KindInfo> kinds = catalog::platform_kinds(regime_names());
   for (auto& more : {features::kinds(), registry::kinds(), training::kinds(), serving::kinds(),
                      monitoring::kinds(), loop::kinds(), security::access::kinds(),
-                     monitoring::webhook_kinds()}) {
+                     monitoring::webhook_kinds(), jobs::kinds()}) {
     kinds.insert(kinds.end(), more.begin(), more.end());
   }
   return kinds;

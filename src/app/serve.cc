@@ -128,6 +128,11 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.job_memory_max = settings.integer("jobs.memory_max");
   options.job_time_max = settings.duration("jobs.time_max");
   options.job_processes_max = settings.integer("jobs.processes_max");
+  options.jobs_waiting_max = static_cast<std::size_t>(settings.integer("jobs.waiting_max"));
+  options.node_cpus = settings.integer("jobs.node_cpus");
+  options.node_memory = settings.integer("jobs.node_memory");
+  options.jobs_readable = settings.text("jobs.readable");
+  options.jobs_writable = settings.text("jobs.writable");
   options.job_sandbox = settings.text("jobs.sandbox") == "required"
                             ? training::SandboxPolicy::kRequired
                             : training::SandboxPolicy::kBestEffort;

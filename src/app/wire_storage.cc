@@ -28,6 +28,7 @@ std::vector<storage::Migration> all_migrations() {
       security::kSigningMigration,
       security::kQuotaMigration,
       security::access::kEmergenciesMigration,
+      jobs::kJobEventsMigration,
   };
 }
 

@@ -2,6 +2,8 @@
 #include "app/wiring.h"
 #include "base/log.h"
 #include "exec/sandbox.h"
+#include "jobs/command.h"
+#include "jobs/local_executor.h"
 
 namespace falaj::app {
 namespace {
@@ -22,6 +24,57 @@ std::vector<std::string> missing_protections() {
   return missing;
 }
 
+// "/a:/b" as folders.
+Result<std::vector<std::string>> folders_of(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const std::size_t colon = text.find(':');
+    const std::string_view folder = text.substr(0, colon);
+    text.remove_prefix(colon == std::string_view::npos ? text.size() : colon + 1);
+    if (folder.empty()) continue;
+    if (!folder.starts_with('/')) {
+      return Error(ErrorId::kOutOfRange, "jobs.readable and jobs.writable name whole paths, not '" +
+                                             std::string(folder) + "'");
+    }
+    out.emplace_back(folder);
+  }
+  return out;
+}
+
+jobs::QueueOptions queue_options(const Options& options, Storage& storage) {
+  jobs::QueueOptions queue;
+  queue.work_folder = options.data_folder + "/jobs";
+  queue.concurrency = options.job_concurrency;
+  queue.waiting_max = options.jobs_waiting_max;
+  if (options.node_cpus > 0) queue.machine.cpu_milli = options.node_cpus * 1000;
+  if (options.node_memory > 0) queue.machine.memory_bytes = options.node_memory;
+  queue.admits = [exits = storage.exits.get()](const security::RequestContext& context) -> Status {
+    security::residency::Flow flow;
+    flow.exit = security::residency::Exit::kSchedule;
+    flow.project = context.project.str();
+    flow.data = context.zone;
+    flow.destination = exits->machine_for(context.zone);
+    flow.object = "Job";
+    FALAJ_TRY(exits->pass(context, std::move(flow)));
+    return {};
+  };
+  return queue;
+}
+
+Result<jobs::CommandOptions> command_options(const Options& options) {
+  jobs::CommandOptions out;
+  out.memory_bytes_max = options.job_memory_max;
+  out.time_max = options.job_time_max;
+  out.processes_max = options.job_processes_max;
+  out.readable = FALAJ_TRY(folders_of(options.jobs_readable));
+  out.writable = FALAJ_TRY(folders_of(options.jobs_writable));
+  out.sandbox.enabled = true;
+  if (options.job_sandbox == training::SandboxPolicy::kRequired) {
+    out.sandbox.required = exec::full_confinement();
+  }
+  return out;
+}
+
 }  // namespace
 
 Training::~Training() {
@@ -36,10 +89,11 @@ Result<Training> wire_training(const Options& options, Storage& storage,
   parts.retrain_due = std::make_unique<registry::RetrainDue>(*storage.sql, *storage.audit, clock);
   parts.models = std::make_unique<registry::Models>(*storage.sql, *storage.blobs, *storage.audit,
                                                     *storage.model_trust, clock);
-  jobs::QueueOptions queue;
-  queue.work_folder = options.data_folder + "/jobs";
-  queue.concurrency = options.job_concurrency;
-  parts.queue = FALAJ_TRY(jobs::Queue::open(queue, *storage.sql, *storage.audit, metrics, clock));
+  parts.executor = jobs::make_local_executor(clock);
+  parts.queue = FALAJ_TRY(jobs::Queue::open(queue_options(options, storage), *storage.sql,
+                                            *storage.audit, metrics, clock));
+  const jobs::CommandOptions commands = FALAJ_TRY(command_options(options));
+  parts.queue->run_commands(*parts.executor, commands);
   training::TrainOptions train;
   train.program = program_path();
   train.code_version = version_text() + "+" + build_text();

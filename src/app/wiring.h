@@ -20,6 +20,7 @@
 #include "features/ingest.h"
 #include "features/online.h"
 #include "features/training_sets.h"
+#include "jobs/executor.h"
 #include "jobs/queue.h"
 #include "loop/controller.h"
 #include "monitoring/monitors.h"
@@ -103,6 +104,11 @@ struct Options {
   Duration job_time_max = Duration::hours(1);
   std::int64_t job_processes_max = 64;
   training::SandboxPolicy job_sandbox = training::SandboxPolicy::kRequired;
+  std::size_t jobs_waiting_max = 1000;
+  std::int64_t node_cpus = 0;    // For jobs; 0: the machine's.
+  std::int64_t node_memory = 0;  // The same.
+  std::string jobs_readable;     // "/srv/code:/srv/data"
+  std::string jobs_writable;
   std::string model_signers;  // PEM: whose signatures count on models from elsewhere.
   unsigned serving_threads = 1;
   std::size_t prediction_capacity = 65'536;
@@ -216,6 +222,7 @@ struct Training {
   std::unique_ptr<tracking::Runs> runs;
   std::unique_ptr<registry::Models> models;
   std::unique_ptr<registry::RetrainDue> retrain_due;
+  std::unique_ptr<jobs::Executor> executor;
   std::unique_ptr<jobs::Queue> queue;
   std::unique_ptr<training::TrainJobs> trainer;
   std::vector<std::string> unprotected;  // What this machine does not grant to jobs, by name.

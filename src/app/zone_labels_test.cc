@@ -27,6 +27,7 @@ const std::set<std::string> kLabelled{
 const std::map<std::string, std::pair<std::string, std::string>> kPartOf{
     {"feature_segments", {"commit_number", "feature_commits"}},
     {"run_metrics", {"run", "runs"}},
+    {"job_events", {"job", "jobs"}},
     {"model_aliases", {"version", "model_versions"}},
 };
 

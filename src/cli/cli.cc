@@ -33,6 +33,7 @@ Tree::Tree(const Hooks& hooks)
   add_data();
   add_models();
   add_watch();
+  add_jobs();
   add_access();
   add_audit();
   add_evidence();
@@ -318,12 +319,6 @@ void Tree::add_watch() {
          [](const Session& s) { return show_usage(s); });
   remote(root_, "policies", "List policies: their phase, last action and what they wait for",
          [](const Session& s) { return show_policies(s); });
-  CLI::App* jobs =
-      remote(root_, "jobs", "List jobs, or print one or its log", [this](const Session& s) {
-        return show_jobs(s, words_.name, words_.log ? JobView::kLog : JobView::kState);
-      });
-  jobs->add_option("job", words_.name, "Job id");
-  jobs->add_flag("--log", words_.log, "Print what the job wrote");
   remote(root_, "quarantine", "Print the rows that an ingest refused, as CSV",
          [this](const Session& s) { return show_quarantine(s, words_.name); })
       ->add_option("id", words_.name, "Id of the quarantine, as ingest reports it")

@@ -145,6 +145,11 @@ Result<std::string> Connection::raw(const std::string& path) {
   return std::move(reply.body);
 }
 
+Status Connection::stream(const std::string& path,
+                          const std::function<bool(std::string_view data)>& on_data) {
+  return client_->stream(with_project(path), on_data);
+}
+
 Result<net::ClientReply> Connection::raw(net::Method method, const std::string& path,
                                          const Value& body) {
   net::ClientReply reply = FALAJ_TRY(client_->send(method, with_project(path), to_json(body)));

@@ -1,6 +1,7 @@
 // cli/connection.h — one server, spoken to in JSON; its errors become ours.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -57,6 +58,8 @@ class Connection {
   Result<Value> upload(const std::string& path, const std::string& file);
   // The body as it came, for what is not JSON; `project` is added.
   Result<std::string> raw(const std::string& path);
+  // Server-sent events, until `on_data` returns false or the server ends; `project` is added.
+  Status stream(const std::string& path, const std::function<bool(std::string_view data)>& on_data);
   Result<net::ClientReply> raw(net::Method method, const std::string& path, const Value& body);
   const Target& target() const { return target_; }
 

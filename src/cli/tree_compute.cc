@@ -1,4 +1,4 @@
-// The part of the command tree about compute: simulate, policy plan, launch, topology,
+// The part of the command tree about compute: jobs, simulate, policy plan, launch, topology,
 // checkpoints.
 #include "cli/internal/tree.h"
 
@@ -33,7 +33,67 @@ void add_history(CLI::App& command, SimulateChoice& choice) {
       ->capture_default_str();
 }
 
+void add_request(CLI::App& command, JobChoice& choice) {
+  command.add_option("--cpus", choice.cpus, "Processors: its part and its limit")
+      ->capture_default_str();
+  command.add_option("--memory", choice.memory, "Memory: its part and its limit")
+      ->capture_default_str();
+  command.add_option("--gpus", choice.gpus, "GPUs")->capture_default_str();
+  command.add_option("--queue", choice.queue, "Queue of the project (default: its default)");
+  command.add_option("--priority", choice.priority, "Higher goes first, -1000 to 1000")
+      ->capture_default_str();
+  command.add_option("--time-max", choice.time_max, "Stopped after this: 90s, 2h");
+  command.add_option("--attempts", choice.attempts_max, "Tries, if it fails")
+      ->capture_default_str();
+  command.add_option("--after", choice.after, "Start once this job has succeeded; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--env", choice.env, "NAME=value; may be repeated")->allow_extra_args(false);
+  command.add_option("--name", choice.name, "For people");
+  command.add_option("command", choice.command, "The program and its arguments, after --")
+      ->required();
+}
+
 }  // namespace
+
+void Tree::add_jobs() {
+  CLI::App* jobs = remote(root_, "jobs", "Submit commands; list, explain, follow and cancel jobs",
+                          [](const Session&) -> Status { return {}; });
+  jobs->require_subcommand(0, 1);
+  // The group's own callback runs for its subcommands too.
+  jobs->callback([this, jobs] {
+    if (!jobs->get_subcommands().empty()) return;
+    exit_ = signed_in([this](const Session& s) {
+      return show_jobs(s, words_.name, words_.log ? JobView::kLog : JobView::kState);
+    });
+  });
+  jobs->add_option("job", words_.name, "Job id: print it");
+  jobs->add_flag("--log", words_.log, "Print what the job wrote");
+  CLI::App* submit =
+      remote(*jobs, "submit", "Run a command as a job: submit --cpus 2 -- python3 train.py",
+             [this](const Session& s) {
+               return submit_job(s, job_, words_.log ? Wait::kWait : Wait::kNo);
+             });
+  add_request(*submit, job_);
+  submit->add_flag("--wait", words_.log, "Print its log as it comes; fail when it fails");
+  remote(*jobs, "list", "List the project's jobs, newest first",
+         [](const Session& s) { return show_jobs(s, "", JobView::kState); });
+  const auto of_one = [&](const char* name, const char* help, Act act) {
+    CLI::App* command = remote(*jobs, name, help, std::move(act));
+    command->add_option("job", words_.name, "Job id")->required();
+    return command;
+  };
+  of_one("get", "Print one job",
+         [this](const Session& s) { return show_jobs(s, words_.name, JobView::kState); });
+  of_one("why", "Why a job waits, in one line",
+         [this](const Session& s) { return explain_job(s, words_.name); });
+  of_one("cancel", "Stop a job, or take it out of the queue",
+         [this](const Session& s) { return cancel_job(s, words_.name); });
+  of_one("logs", "Print what a job wrote", [this](const Session& s) {
+    return words_.follow ? follow_job(s, words_.name) : show_jobs(s, words_.name, JobView::kLog);
+  })->add_flag("-f,--follow", words_.follow, "Go on until it ends");
+  remote(*jobs, "top", "Jobs that run now and what they take",
+         [](const Session& s) { return show_job_usage(s); });
+}
 
 void Tree::add_simulate() {
   CLI::App* command = root_.add_subcommand(

@@ -1,4 +1,4 @@
-// deployments, monitors, alarms, policies, jobs, quarantine, kinds: what is going on.
+// deployments, monitors, alarms, policies, quarantine, kinds: what is going on.
 #include "base/units.h"
 #include "cli/commands.h"
 
@@ -40,19 +40,6 @@ std::vector<std::string> monitor_row(const Value& monitor) {
           cell(newest["drift"]["worst"]),
           cell(newest["drift"]["worst_feature"]),
           cell(newest["to"])};
-}
-
-// An error may quote a log; the table shows its first line, the job itself all of it.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-std::vector<std::string> job_row(const Value& job) {
-  return {job.text("id"),
-          job.text("type"),
-          job.text("status"),
-          cell(job["attempts"]),
-          cell(job["created_at"]),
-          cell(job["ended_at"]),
-          first_line(cell(job["error"]))};
 }
 
 // A text that is no JSON: as it is for a table, as a member otherwise.
@@ -160,26 +147,6 @@ Status show_policies(const Session& session) {
                 cell(policy["last_action"]["reason"]), cell(policy["current"]["action"]["reason"])};
       },
       "no policy" + in_project(session));
-}
-
-Status show_jobs(const Session& session, const std::string& id, JobView view) {
-  if (id.empty() && view == JobView::kLog) {
-    return Error{ErrorId::kUsage, "--log needs the id of a job: falaj jobs lists them"};
-  }
-  if (id.empty()) {
-    return show_list(session, "/api/v1/jobs", "jobs",
-                     Table({"JOB", "TYPE", "STATUS", "ATTEMPTS", "CREATED", "ENDED", "ERROR"}),
-                     job_row, "no job" + in_project(session));
-  }
-  auto connection = FALAJ_TRY(Connection::open(session.target));
-  const std::string path = "/api/v1/jobs/" + url_encode(id);
-  if (view == JobView::kLog) {
-    print_text(session, id, "log", FALAJ_TRY(connection->raw(path + "/log")));
-    return {};
-  }
-  const Value job = FALAJ_TRY(connection->get(path));
-  print(session.format == OutputFormat::kTable ? OutputFormat::kYaml : session.format, job, "");
-  return {};
 }
 
 Status show_quarantine(const Session& session, const std::string& id) {

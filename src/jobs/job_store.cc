@@ -10,19 +10,12 @@
 namespace falaj::jobs {
 namespace {
 
-constexpr std::array<std::string_view, 5> kStatusNames{"queued", "running", "succeeded", "failed",
-                                                       "cancelled"};
-
 std::string error_code(const std::string& error) {
   const std::string code = error.substr(0, error.find(':'));
   return find_error(code) == nullptr ? "" : code;
 }
 
 }  // namespace
-
-std::string_view status_name(JobStatus status) {
-  return kStatusNames[static_cast<std::size_t>(status)];
-}
 
 Value to_value(const Job& job) {
   Value value;
@@ -34,6 +27,8 @@ Value to_value(const Job& job) {
   value["status"] = status_name(job.status);
   value["attempts"] = job.attempts;
   value["attempts_max"] = job.spec.attempts_max;
+  value["attempt"] = job.epoch;
+  value["request"] = to_value(job.spec.request);
   value["error"] = job.error;
   value["code"] = error_code(job.error);
   value["result"] = job.result;
@@ -53,6 +48,18 @@ const storage::Migration kJobsMigration{
     "CREATE INDEX jobs_by_project ON jobs (project, id);"
     "CREATE INDEX jobs_unfinished ON jobs (status, id) WHERE status IN (0, 1);"};
 
+// Jobs from before begin with what they are: an event that says so would be made up.
+const storage::Migration kJobEventsMigration{
+    "jobs-002-events",
+    "ALTER TABLE jobs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN request TEXT NOT NULL DEFAULT 'null';"
+    "ALTER TABLE jobs ADD COLUMN log_offset INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE jobs SET epoch = attempts;"
+    "CREATE TABLE job_events (job TEXT NOT NULL REFERENCES jobs (id), sequence INTEGER NOT NULL, "
+    "at INTEGER NOT NULL,"
+    " kind INTEGER NOT NULL, attempt INTEGER NOT NULL, detail TEXT NOT NULL,"
+    " PRIMARY KEY (job, sequence)) WITHOUT ROWID;"};
+
 namespace internal {
 namespace {
 
@@ -61,13 +68,16 @@ using storage::SqlRows;
 using storage::SqlTransaction;
 
 constexpr std::int64_t kListMax = 1'000;
+constexpr auto kStatusLast = static_cast<std::int64_t>(JobStatus::kCancelled);
 
 #define FALAJ_JOB_COLUMNS                                                                   \
   "id, type, project, payload, attempts_max, status, attempts, error, result, created_at, " \
-  "ended_at, zone"
+  "ended_at, zone, epoch, request"
 constexpr std::string_view kSelectOne = "SELECT " FALAJ_JOB_COLUMNS " FROM jobs WHERE id = ?";
 constexpr std::string_view kSelectProject =
     "SELECT " FALAJ_JOB_COLUMNS " FROM jobs WHERE project = ? ORDER BY id DESC LIMIT ?";
+constexpr std::string_view kSelectUnfinished =
+    "SELECT " FALAJ_JOB_COLUMNS " FROM jobs WHERE status IN (0, 1) ORDER BY id";
 #undef FALAJ_JOB_COLUMNS
 
 Result<Value> parse_column(const SqlRow& row, std::size_t column) {
@@ -84,14 +94,16 @@ Result<Job> job_from_row(const SqlRow& row) {
   job.spec.project = row.text(2);
   job.spec.payload = FALAJ_TRY(parse_column(row, 3));
   job.spec.attempts_max = static_cast<int>(row.integer(4));
-  job.status =
-      static_cast<JobStatus>(std::clamp<std::int64_t>(row.integer(5), 0, kStatusNames.size() - 1));
+  job.status = static_cast<JobStatus>(std::clamp<std::int64_t>(row.integer(5), 0, kStatusLast));
   job.attempts = static_cast<int>(row.integer(6));
   job.error = row.text(7);
   job.result = FALAJ_TRY(parse_column(row, 8));
   job.created_at = Timestamp{row.integer(9)};
   job.ended_at = Timestamp{row.integer(10)};
   job.spec.zone = Zone(row.text(11));
+  job.epoch = static_cast<int>(row.integer(12));
+  const Value request = FALAJ_TRY(parse_column(row, 13));
+  job.spec.request = request_from_stored(request);
   return job;
 }
 
@@ -121,6 +133,46 @@ Status check_room(SqlTransaction& tx, const std::string& project) {
                                  security::Shortage::kPassing);
 }
 
+Progress progress_of(const Job& job) {
+  return {job.status, job.attempts, job.epoch, job.error, job.result, job.ended_at};
+}
+
+// Appends an event and brings the row to what follows from it. kConflict when it cannot follow.
+Status happen(SqlTransaction& tx, Job& job, Event event) {
+  const SqlRows rows = FALAJ_TRY(
+      tx.query("SELECT COALESCE(MAX(sequence), 0) FROM job_events WHERE job = ?", {job.id.str()}));
+  event.sequence = rows.at(0).integer(0) + 1;
+  auto next = apply(progress_of(job), event);
+  if (!next.ok()) {
+    return Error(Code::kConflict, "job " + job.id.str() + ": " + next.error().message);
+  }
+  FALAJ_TRY(tx.execute(
+      "INSERT INTO job_events (job, sequence, at, kind, attempt, detail) VALUES (?, ?, ?, ?, ?, ?)",
+      {job.id.str(), event.sequence, event.at.nanos, static_cast<std::int64_t>(event.kind),
+       std::int64_t{event.attempt}, to_json(event.detail)}));
+  job.status = next->status;
+  job.attempts = next->attempts;
+  job.epoch = next->epoch;
+  job.error = next->error;
+  job.result = next->result;
+  job.ended_at = next->ended_at;
+  FALAJ_TRY(tx.execute(
+      "UPDATE jobs SET status = ?, attempts = ?, epoch = ?, error = ?, result = ?,"
+      " ended_at = ? WHERE id = ?",
+      {static_cast<std::int64_t>(job.status), std::int64_t{job.attempts}, std::int64_t{job.epoch},
+       job.error, to_json(job.result), job.ended_at.nanos, job.id.str()}));
+  return {};
+}
+
+Event event_of(EventKind kind, Timestamp at, int attempt, Value detail = Value::object()) {
+  Event event;
+  event.kind = kind;
+  event.at = at;
+  event.attempt = attempt;
+  event.detail = std::move(detail);
+  return event;
+}
+
 std::string object_name(const Job& job) { return "Job/" + job.spec.project + "/" + job.id.str(); }
 
 }  // namespace
@@ -143,9 +195,12 @@ Result<Job> JobStore::insert(const security::RequestContext& context, JobSpec sp
     FALAJ_TRY(check_room(tx, job.spec.project));
     FALAJ_TRY(tx.execute(
         "INSERT INTO jobs (id, type, project, payload, attempts_max, status, attempts, error,"
-        " result, created_at, ended_at, zone) VALUES (?, ?, ?, ?, ?, 0, 0, '', 'null', ?, 0, ?)",
+        " result, created_at, ended_at, zone, request)"
+        " VALUES (?, ?, ?, ?, ?, 0, 0, '', 'null', ?, 0, ?, ?)",
         {job.id.str(), job.spec.type, job.spec.project, to_json(job.spec.payload),
-         std::int64_t{job.spec.attempts_max}, job.created_at.nanos, job.spec.zone.name()}));
+         std::int64_t{job.spec.attempts_max}, job.created_at.nanos, job.spec.zone.name(),
+         to_json(to_value(job.spec.request))}));
+    FALAJ_TRY(happen(tx, job, event_of(EventKind::kSubmitted, job.created_at, 0)));
     Value detail;
     detail["type"] = job.spec.type;
     detail["payload"] = job.spec.payload;
@@ -186,58 +241,118 @@ Result<std::vector<Job>> JobStore::list(const ProjectName& project) const {
   return jobs;
 }
 
-Result<std::vector<JobId>> JobStore::recover() {
-  std::vector<JobId> waiting;
-  FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
-    FALAJ_TRY(tx.execute("UPDATE jobs SET status = 0 WHERE status = 1"));
-    for (const SqlRow& row :
-         FALAJ_TRY(tx.query("SELECT id FROM jobs WHERE status = 0 ORDER BY id"))) {
-      waiting.emplace_back(row.text(0));
+Result<std::vector<Event>> JobStore::events(const JobId& id) const {
+  std::vector<Event> out;
+  for (const SqlRow& row : FALAJ_TRY(
+           storage::query(sql_,
+                          "SELECT sequence, at, kind, attempt, detail FROM job_events WHERE job = ?"
+                          " ORDER BY sequence",
+                          {id.str()}))) {
+    Event event;
+    event.sequence = row.integer(0);
+    event.at = Timestamp{row.integer(1)};
+    event.kind = static_cast<EventKind>(std::clamp<std::int64_t>(
+        row.integer(2), 0, static_cast<std::int64_t>(EventKind::kCancelAsked)));
+    event.attempt = static_cast<int>(row.integer(3));
+    auto detail = parse_json(row.text(4));
+    if (detail.ok()) event.detail = std::move(detail).value();
+    out.push_back(std::move(event));
+  }
+  return out;
+}
+
+Result<std::vector<QueueSpec>> JobStore::queues() const {
+  std::vector<QueueSpec> out;
+  FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
+    for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "Queue"))) {
+      out.push_back(FALAJ_TRY(decode_queue(object)));
     }
     return {};
   }));
-  return waiting;
+  return out;
+}
+
+Result<JobStore::Dependencies> JobStore::look_at(const std::string& project,
+                                                 const std::vector<JobId>& jobs) const {
+  Dependencies out;
+  FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
+    for (const JobId& id : jobs) {
+      const SqlRows rows = FALAJ_TRY(
+          tx.query("SELECT status FROM jobs WHERE id = ? AND project = ?", {id.str(), project}));
+      if (rows.empty()) {
+        out.unknown.push_back(id);
+        continue;
+      }
+      const auto status = static_cast<JobStatus>(rows.front().integer(0));
+      if (!has_ended(status)) {
+        out.open.push_back(id);
+      } else if (status != JobStatus::kSucceeded) {
+        out.failed.push_back(id);
+      }
+    }
+    return {};
+  }));
+  return out;
+}
+
+Result<std::vector<Job>> JobStore::recover() {
+  std::vector<Job> unfinished;
+  FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
+    unfinished.clear();
+    for (const SqlRow& row : FALAJ_TRY(tx.query(kSelectUnfinished))) {
+      Job job = FALAJ_TRY(job_from_row(row));
+      if (job.status == JobStatus::kRunning && job.spec.type != kCommandType) {
+        FALAJ_TRY(happen(tx, job, requeued(job, job.attempts, "the server died")));
+      }
+      unfinished.push_back(std::move(job));
+    }
+    return {};
+  }));
+  return unfinished;
+}
+
+Event JobStore::requeued(const Job& job, int attempts, const std::string& error) const {
+  Value detail;
+  detail["attempts"] = attempts;
+  detail["error"] = error;
+  return event_of(EventKind::kRequeued, clock_.now(), job.epoch, std::move(detail));
 }
 
 Result<Job> JobStore::begin_attempt(const JobId& id) {
   std::optional<Job> job;
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
     job = FALAJ_TRY(find_job(tx, id));
-    if (job->status != JobStatus::kQueued) {
-      return Error(Code::kConflict,
-                   "job " + id.str() + " is " + std::string(status_name(job->status)));
-    }
-    job->status = JobStatus::kRunning;
-    ++job->attempts;
-    FALAJ_TRY(tx.execute("UPDATE jobs SET status = 1, attempts = ? WHERE id = ?",
-                         {std::int64_t{job->attempts}, id.str()}));
-    return {};
+    Value detail;
+    detail["attempts"] = job->attempts + 1;
+    return happen(tx, *job,
+                  event_of(EventKind::kAdmitted, clock_.now(), job->epoch + 1, std::move(detail)));
   }));
   return *std::move(job);
 }
 
 Status JobStore::requeue(const JobId& id, int attempts, const std::string& error) {
   return sql_.write([&](SqlTransaction& tx) -> Status {
-    FALAJ_TRY(tx.execute(
-        "UPDATE jobs SET status = 0, attempts = ?, error = ? WHERE id = ? AND status = 1",
-        {std::int64_t{attempts}, error, id.str()}));
-    return {};
+    Job job = FALAJ_TRY(find_job(tx, id));
+    if (job.status != JobStatus::kRunning) return {};
+    return happen(tx, job, requeued(job, attempts, error));
   });
 }
 
 Status JobStore::end(const security::RequestContext& context, const JobId& id, JobStatus status,
                      const std::string& error, const Value& result) {
-  const std::int64_t now = clock_.now().nanos;
   return sql_.write([&](SqlTransaction& tx) -> Status {
-    const Job job = FALAJ_TRY(find_job(tx, id));
+    Job job = FALAJ_TRY(find_job(tx, id));
     if (has_ended(job.status)) {
       return Error(Code::kConflict, "job " + id.str() + " is " +
                                         std::string(status_name(job.status)) + " since " +
                                         to_rfc3339(job.ended_at));
     }
+    Value end;
+    end["status"] = status_name(status);
+    end["error"] = error;
+    end["result"] = result;
     FALAJ_TRY(
-        tx.execute("UPDATE jobs SET status = ?, error = ?, result = ?, ended_at = ? WHERE id = ?",
-                   {static_cast<std::int64_t>(status), error, to_json(result), now, id.str()}));
+        happen(tx, job, event_of(EventKind::kEnded, clock_.now(), job.epoch, std::move(end))));
     Value detail;
     detail["status"] = status_name(status);
     detail["attempts"] = job.attempts;
@@ -247,23 +362,30 @@ Status JobStore::end(const security::RequestContext& context, const JobId& id, J
   });
 }
 
-Status JobStore::keep_log(const JobId& id, const std::string& text) {
+Status JobStore::keep_log(const JobId& id, const Log& log) {
   return sql_.write([&](SqlTransaction& tx) -> Status {
-    FALAJ_TRY(tx.execute("UPDATE jobs SET log = ? WHERE id = ?", {text, id.str()}));
+    FALAJ_TRY(tx.execute("UPDATE jobs SET log = ?, log_offset = ? WHERE id = ?",
+                         {log.text, log.offset, id.str()}));
     return {};
   });
 }
 
-Result<std::string> JobStore::log(const JobId& id) const {
+Result<JobStore::Log> JobStore::log(const JobId& id) const {
   const SqlRows rows =
-      FALAJ_TRY(storage::query(sql_, "SELECT log FROM jobs WHERE id = ?", {id.str()}));
-  if (!rows.empty()) return rows.front().text(0);
+      FALAJ_TRY(storage::query(sql_, "SELECT log, log_offset FROM jobs WHERE id = ?", {id.str()}));
+  if (!rows.empty()) return Log{rows.front().text(0), rows.front().integer(1)};
   return Error(Code::kNotFound, "there is no job '" + id.str() + "'; list the project's jobs");
 }
 
 Status JobStore::record_cancel(const security::RequestContext& context, const Job& job) {
-  FALAJ_TRY(audit_.record(context, {"job.cancel", object_name(job), Value::object()}));
-  return {};
+  return sql_.write([&](SqlTransaction& tx) -> Status {
+    Job now = FALAJ_TRY(find_job(tx, job.id));
+    if (!has_ended(now.status)) {
+      FALAJ_TRY(happen(tx, now, event_of(EventKind::kCancelAsked, clock_.now(), now.epoch)));
+    }
+    FALAJ_TRY(audit_.append(tx, context, {"job.cancel", object_name(job), Value::object()}));
+    return {};
+  });
 }
 
 }  // namespace internal

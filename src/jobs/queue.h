@@ -1,8 +1,13 @@
-// jobs/queue.h — work that runs outside the server, in the order it came, surviving restarts.
+// jobs/queue.h — work that runs outside the server, as the scheduler admits it, surviving restarts.
 //
-// A job is recorded before it is acknowledged. Its process reports over a socket (one JSON object a
-// line). When the server dies the job's process dies with it and the job is tried again at start,
-// up to its limit.
+// A job is recorded before it is acknowledged, and every change of it is an event
+// (jobs/events.h). scheduler::decide says which job starts, which must make room and why the others
+// wait (jobs/admission.h). There are two ways to run:
+// - an engine job (training, conversion) has a Handler and a process of this server, which reports
+//   over a socket, one JSON object a line, and dies with the server; the job is then tried again,
+//   up to its limit;
+// - a command is given to an Executor (jobs/executor.h) under the number of its attempt, and is
+//   found again after a crash of the server where the executor outlives it.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +20,9 @@
 #include "base/time.h"
 #include "base/value.h"
 #include "exec/child.h"
+#include "jobs/admission.h"
+#include "jobs/events.h"
+#include "jobs/request.h"
 #include "security/audit.h"
 #include "security/context.h"
 #include "storage/sql.h"
@@ -22,28 +30,33 @@
 
 namespace falaj::jobs {
 
-enum class JobStatus : std::uint8_t { kQueued, kRunning, kSucceeded, kFailed, kCancelled };
-std::string_view status_name(JobStatus status);
+class Executor;
+struct CommandOptions;
+
+inline constexpr std::string_view kCommandType = "command";
 
 struct JobSpec {
-  std::string type;  // "train": selects the handler.
+  std::string type;  // "train": selects the handler; "command": the executor.
   std::string project;
   Zone zone{};    // Of what it reads, and of its log: the submitter's context says.
-  Value payload;  // What the handler needs to build the command.
+  Value payload;  // What the handler needs to build the command, or the command itself.
   int attempts_max = 3;
+  Request request{};  // What it asks of the scheduler: one processor unless it says more.
 };
 
 struct Job {
   JobId id;
   JobSpec spec;
   JobStatus status = JobStatus::kQueued;
-  int attempts = 0;
+  int attempts = 0;   // That count; what was lost or preempted does not.
+  int epoch = 0;      // The number of the newest attempt, which no other has (AttemptId).
   std::string error;  // Begins with the error's code: "FJ-4004: the process ran past …".
   Value result;
   Timestamp created_at{};
   Timestamp ended_at{};
 };
-// {id, type, …, error, code}: `code` is that of the error ("FJ-4004"), "" when it has none.
+// {id, type, …, error, code}: `code` is that of the error ("FJ-4004"), "" when it has none. What a
+// command was asked for ({name, queue, cpus, …}) stands under `request`.
 Value to_value(const Job& job);
 
 // How a type of job runs. Called on the queue's worker thread. Whatever happens to a job, finish()
@@ -73,6 +86,28 @@ class Handler {
 };
 
 extern const storage::Migration kJobsMigration;
+extern const storage::Migration kJobEventsMigration;
+
+// What a job printed, from some byte on.
+struct LogPart {
+  std::string text;         // Valid UTF-8, whole lines as long as more may come.
+  int attempt = 0;          // Whose it is.
+  std::int64_t offset = 0;  // Of its first byte.
+  std::int64_t next = 0;    // Where to go on.
+  JobStatus status = JobStatus::kQueued;
+};
+
+// A job that runs now, and what it takes.
+struct Usage {
+  JobId id;
+  std::string project;
+  int attempt = 0;
+  Request request;
+  Timestamp started_at{};
+  std::int64_t memory_bytes = 0;  // 0 when the executor does not tell.
+  Duration cpu_time{};
+};
+Value to_value(const Usage& usage);
 
 // How many may wait for the end of jobs at once: one alone never takes every place.
 struct WaitLimits {
@@ -82,30 +117,40 @@ struct WaitLimits {
 
 struct QueueOptions {
   std::string work_folder;
-  unsigned concurrency = 1;
+  unsigned concurrency = 1;        // Engine jobs at once.
   std::size_t waiting_max = 1000;  // FJ-4005 past it.
   // What the store refuses is tried again, the wait doubling each time; then the job fails or, when
   // not even that can be written, goes back to the end of the queue.
   int writes_max = 6;
   Duration write_wait = Duration::milliseconds(50);
   WaitLimits waits{};
+  Machine machine = this_machine();  // What jobs share; its engines_max is not looked at.
+  // Whether work of the context's project may be done on this machine (residency). Empty: yes.
+  std::function<Status(const security::RequestContext&)> admits{};
 };
 
 class Queue {
  public:
-  // Jobs left running by a dead server go back to the queue, and fail at start() (their handler is
-  // told, as if killed) when that was their last attempt.
+  // Engine jobs left running by a dead server go back to the queue, and fail at start() (their
+  // handler is told, as if killed) when that was their last attempt. Commands go on where the
+  // executor still knows them; the others begin another attempt, which costs them nothing.
   static Result<std::unique_ptr<Queue>> open(const QueueOptions& options, storage::SqlStore& sql,
                                              security::Audit& audit, telemetry::Metrics& metrics,
                                              const Clock& clock);
   virtual ~Queue() = default;
   // Before start(). Not owned.
   virtual void handle(const std::string& type, Handler& handler) = 0;
+  // Before start() too: who runs commands. `executor` is not owned. Without it they are refused.
+  virtual void run_commands(Executor& executor, const CommandOptions& options) = 0;
   virtual void start() = 0;
-  // Stops children (they are tried again at the next start) and joins.
+  // Stops children (they are tried again at the next start) and joins. Commands are left to the
+  // executor.
   virtual void stop() = 0;
 
   // FJ-4005 when too many wait, FJ-7017 when the project has as many jobs as its quota allows.
+  // What could never start is refused: FJ-1006 (more than the machine, its queue or jobs.*_max
+  // has), FJ-2001 (no such queue), FJ-7030… (its zone may not be computed on here), kNotFound (a
+  // job of `after` that the project does not have: so there are no circles), FJ-1015 (no program).
   virtual Result<JobId> submit(const security::RequestContext& context, JobSpec spec) = 0;
   // Whether submit() would say so now: for callers who have something to write before.
   virtual Status room(const ProjectName& project) const = 0;
@@ -115,6 +160,13 @@ class Queue {
   virtual Status cancel(const security::RequestContext& context, const JobId& id) = 0;
   virtual Result<Job> get(const JobId& id) const = 0;
   virtual Result<std::vector<Job>> list(const ProjectName& project) const = 0;
+  // Everything that happened to it, oldest first.
+  virtual Result<std::vector<Event>> events(const JobId& id) const = 0;
+  // Why it waits, as the scheduler said last; of one that does not wait, what it does.
+  virtual Result<Why> why(const JobId& id) const = 0;
+  // What runs now, of one project, and the machine it shares.
+  virtual Result<std::vector<Usage>> usage(const ProjectName& project) const = 0;
+  virtual const Machine& machine() const = 0;
   // Waits until the job has ended or `limit` has passed; the job as it is then.
   virtual Result<Job> wait(const JobId& id, Duration limit) const = 0;
   // The same without holding a thread: `then` is called once, on a thread of the queue, and must
@@ -125,6 +177,9 @@ class Queue {
   // What the newest attempt's process printed: the last 64 KiB, whole lines, as valid UTF-8. ""
   // when nothing was printed yet; kNotFound for a job that there is not.
   virtual Result<std::string> log_tail(const JobId& id) const = 0;
+  // What was printed since: at most 64 KiB from `offset` of that attempt's log, or from the
+  // beginning when a newer attempt has begun. What was left out of a long log is skipped.
+  virtual Result<LogPart> log_from(const JobId& id, int attempt, std::int64_t offset) const = 0;
 };
 
 }  // namespace falaj::jobs

@@ -113,9 +113,9 @@ class BrokenSql final : public storage::SqlStore {
 class QueueTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(
-        sql_->migrate({storage::kObjectsMigration, security::kAuditMigration, kJobsMigration})
-            .ok());
+    ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration,
+                               kJobsMigration, kJobEventsMigration})
+                    .ok());
     reopen();
   }
   void reopen(std::size_t waiting_max = 100) {

@@ -63,7 +63,8 @@ class TrainJobsTest : public ::testing::Test {
     ASSERT_TRUE(world_.sql
                     ->migrate({storage::kObjectsMigration, security::kAuditMigration,
                                features::kFeaturesMigration, tracking::kTrackingMigration,
-                               registry::kRegistryMigration, jobs::kJobsMigration})
+                               registry::kRegistryMigration, jobs::kJobsMigration,
+                               jobs::kJobEventsMigration})
                     .ok());
     freeze();
     declare(R"("rounds": 8)");

@@ -146,6 +146,7 @@ void LiveFeed::sample_latencies() {
 }
 
 void LiveFeed::tick() {
+  logs_.tick();
   sample_latencies();
   std::vector<Subscriber> subscribers;
   {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/native/log_feed.h"
 #include "api/native/services.h"
 #include "base/mutex.h"
 
@@ -16,7 +17,9 @@ namespace falaj::api {
 // Thread-safe. tick() is called by one background ticker, about twice a second.
 class LiveFeed {
  public:
-  explicit LiveFeed(Services& services) : services_(services) {}
+  explicit LiveFeed(Services& services) : services_(services), logs_(services.jobs) {}
+  // Those who follow what jobs print: fed by the same tick().
+  LogFeed& logs() { return logs_; }
 
   // Of the request's project: counts, running work, deployments and their recent latency; and the
   // log's head for who may read all of it, since its length tells of every project.
@@ -47,6 +50,7 @@ class LiveFeed {
 
   static constexpr std::size_t kSamplesMax = 120;
   Services& services_;
+  LogFeed logs_;
   mutable Mutex mutex_;
   std::vector<Subscriber> subscribers_ FALAJ_GUARDED_BY(mutex_);
   std::map<std::string, std::deque<Sample>> samples_ FALAJ_GUARDED_BY(mutex_);

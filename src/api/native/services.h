@@ -75,6 +75,7 @@ struct Services {
 };
 
 class LiveFeed;
+class LogFeed;
 
 // Every native route, in the order of the reference page. `feed` outlives the router too.
 std::vector<net::Route> native_routes(Services& services, LiveFeed& feed);
@@ -84,6 +85,7 @@ std::vector<net::Route> object_routes(Services& services);
 std::vector<net::Route> feature_routes(Services& services);
 std::vector<net::Route> export_routes(Services& services);
 std::vector<net::Route> training_routes(Services& services);
+std::vector<net::Route> job_routes(Services& services, LogFeed& logs);
 std::vector<net::Route> model_routes(Services& services);
 std::vector<net::Route> deployment_routes(Services& services);
 std::vector<net::Route> monitoring_routes(Services& services);

@@ -1,5 +1,6 @@
 // Health, version, metrics.
 #include "api/native/exchange.h"
+#include "api/native/live_feed.h"
 #include "api/native/services.h"
 #include "net/address.h"
 #include "security/residency/scrape_filter.h"
@@ -94,6 +95,7 @@ std::vector<net::Route> native_routes(Services& services, LiveFeed& feed) {
   add(feature_routes(services));
   add(export_routes(services));
   add(training_routes(services));
+  add(job_routes(services, feed.logs()));
   add(model_routes(services));
   add(deployment_routes(services));
   add(monitoring_routes(services));

@@ -45,6 +45,7 @@ class Tree {
   void add_data();
   void add_models();
   void add_watch();
+  void add_jobs();
   void add_access();
   void add_audit();
   void add_proofs(CLI::App& audit);
@@ -78,6 +79,7 @@ class Tree {
   SimulateChoice simulate_;
   LaunchChoice launch_;
   KeepChoice keep_;
+  JobChoice job_;
   CLI::App root_;
   int exit_ = 0;
 };

@@ -40,6 +40,7 @@ struct Words {
   bool origin = false;
   bool libraries = false;
   bool log = false;
+  bool follow = false;
   bool platform = false;
   std::string kind;
   std::string name;

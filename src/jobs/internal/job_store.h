@@ -21,8 +21,18 @@ class JobStore {
   Result<std::int64_t> in_flight(const ProjectName& project) const;
   Result<Job> get(const JobId& id) const;
   Result<std::vector<Job>> list(const ProjectName& project) const;
-  // Oldest first. What was running when the server died is queued again by this call.
-  Result<std::vector<JobId>> recover();
+  Result<std::vector<Event>> events(const JobId& id) const;
+  Result<std::vector<QueueSpec>> queues() const;
+  // Those of the project that are not over, or are not there at all.
+  struct Dependencies {
+    std::vector<JobId> open;
+    std::vector<JobId> failed;
+    std::vector<JobId> unknown;
+  };
+  Result<Dependencies> look_at(const std::string& project, const std::vector<JobId>& jobs) const;
+  // Oldest first. What was running when the server died is queued again by this call, but for
+  // commands: of them the executor may still know.
+  Result<std::vector<Job>> recover();
 
   // queued → running, one attempt more; the job as it is then. kConflict when it is not queued.
   Result<Job> begin_attempt(const JobId& id);
@@ -32,12 +42,18 @@ class JobStore {
   Status end(const security::RequestContext& context, const JobId& id, JobStatus status,
              const std::string& error, const Value& result);
   // What its newest attempt printed.
-  Status keep_log(const JobId& id, const std::string& text);
-  Result<std::string> log(const JobId& id) const;
+  struct Log {
+    std::string text;
+    std::int64_t offset = 0;  // How much came before it.
+  };
+  Status keep_log(const JobId& id, const Log& log);
+  Result<Log> log(const JobId& id) const;
   // Writes down who asked for the end of a running job.
   Status record_cancel(const security::RequestContext& context, const Job& job);
 
  private:
+  Event requeued(const Job& job, int attempts, const std::string& error) const;
+
   storage::SqlStore& sql_;
   security::Audit& audit_;
   const Clock& clock_;

@@ -33,8 +33,9 @@ std::array<ActionSet, 7> role_table() {
   std::array<ActionSet, 7> table;
   const auto at = [&](Role role) -> ActionSet& { return table[static_cast<std::size_t>(role)]; };
   at(Role::kViewer) = read;
-  at(Role::kEditor) = read | named({"objects.write", "data.ingest", "data.read", "training.run",
-                                    "models.write", "serving.predict", "jobs.cancel"});
+  at(Role::kEditor) =
+      read | named({"objects.write", "data.ingest", "data.read", "training.run", "models.write",
+                    "serving.predict", "jobs.submit", "jobs.cancel"});
   at(Role::kApprover) = read | named({"models.promote", "transfers.approve", "access.read"});
   at(Role::kOperator) = read | named({"jobs.cancel", "system.read", "models.promote",
                                       "serving.predict", "keys.read", "keys.rotate"});
@@ -66,6 +67,7 @@ const std::vector<ActionInfo>& actions() {
       {"serving.predict", "Ask a deployment or model for predictions"},
       {"monitoring.read", "Read profiles, drift and alarms"},
       {"jobs.read", "Read jobs and their logs"},
+      {"jobs.submit", "Submit commands that run as jobs on this machine"},
       {"jobs.cancel", "Cancel jobs"},
       {"residency.read", "Read zones, transfers and the byte ledger"},
       {"transfers.approve", "Approve that bytes cross from one zone to another"},

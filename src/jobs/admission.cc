@@ -1,0 +1,349 @@
+#include "jobs/admission.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
+
+#include "base/check.h"
+#include "base/decode.h"
+#include "base/units.h"
+#include "scheduler/decide.h"
+#include "scheduler/explain.h"
+#include "scheduler/submit.h"
+
+namespace falaj::jobs {
+namespace {
+
+using scheduler::Index;
+using scheduler::kAbsent;
+
+constexpr Index kGpu = 2;
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+constexpr std::string_view kDefaultQueue = "default";
+constexpr std::int64_t kPlenty = std::int64_t{1} << 40;  // More than any machine has.
+
+std::int64_t mebibytes(std::int64_t bytes) {
+  return bytes == kNoLimit ? scheduler::kUnlimited : bytes / kMebibyte + (bytes % kMebibyte != 0);
+}
+
+// First come, first served among equal priorities, with places kept for those who cannot start yet.
+// Nothing is known of run times but their limits, so that neither length nor size may decide.
+scheduler::Policy policy() {
+  scheduler::Policy out;
+  out.order.p50 = 0;
+  out.order.size = 0;
+  // What is nobody's own is first come, first served; only an owner's part is cleared.
+  out.preemption.entitlement = scheduler::Entitlement::kNominal;
+  return out;
+}
+
+std::vector<scheduler::Quota> quotas_of(const QueueSpec& spec) {
+  const auto one = [](Index flavor, const ResourceQuota& quota, auto convert) {
+    return scheduler::Quota{flavor, convert(quota.nominal), convert(quota.borrow),
+                            convert(quota.lend)};
+  };
+  const auto same = [](std::int64_t units) { return units; };
+  QueueSpec counted = spec;
+  const bool owns = spec.cpu.nominal > 0 || spec.gpu.nominal > 0;
+  if (owns && spec.memory == ResourceQuota{}) counted.memory.nominal = kPlenty * kMebibyte;
+  return {one(scheduler::kCpu, spec.cpu, same), one(scheduler::kMemory, counted.memory, mebibytes),
+          one(kGpu, spec.gpu, same)};
+}
+
+std::string full_name(const std::string& project, const std::string& name) {
+  return project + "/" + (name.empty() ? std::string(kDefaultQueue) : name);
+}
+
+// Turns a scene into the scheduler's numbers.
+class Drawing {
+ public:
+  explicit Drawing(const Scene& scene) {
+    draw_machine(scene.machine);
+    for (const QueueSpec& spec : scene.queues) {
+      declared_[full_name(spec.project, spec.name)] = &spec;
+    }
+    for (const Candidate& job : scene.jobs) add_job(job);
+    FALAJ_CHECK(scheduler::check(snapshot).ok());
+  }
+
+  bool has_queue(const std::string& project, const std::string& name) const {
+    return name.empty() || name == kDefaultQueue || declared_.contains(full_name(project, name));
+  }
+
+  scheduler::Snapshot snapshot;
+
+ private:
+  void draw_machine(const Machine& machine) {
+    snapshot.flavors = {{"cpu", 1}, {"memory", 0}, {"gpu", 64}};
+    snapshot.zones = {"here"};
+    scheduler::NodeClass node;
+    node.name = "this machine";
+    node.cpu = machine.cpu_milli;
+    node.memory = machine.memory_bytes / kMebibyte;
+    node.gpus = std::min<unsigned>(machine.gpus, scheduler::kMaxDevices);
+    node.gpu_flavor = node.gpus > 0 ? kGpu : kAbsent;
+    snapshot.classes = {node};
+    snapshot.nodes = {scheduler::Node{}};
+    snapshot.arrays = {{machine.engines_max}};
+    scheduler::Queue root;
+    root.name = "machine";
+    // More than there is: the machine itself is the limit, for which places are kept.
+    for (const Index flavor : {scheduler::kCpu, scheduler::kMemory, kGpu}) {
+      root.quotas.push_back({flavor, kPlenty, scheduler::kUnlimited, scheduler::kUnlimited});
+    }
+    snapshot.queues = {root};
+  }
+
+  // Parents first. A queue that was deleted under its jobs is the project's default.
+  Index queue_index(const std::string& project, const std::string& name, std::size_t below = 2) {
+    const std::string full =
+        full_name(project, declared_.contains(full_name(project, name)) ? name : "");
+    const auto known = queues_.find(full);
+    if (known != queues_.end()) return known->second;
+    scheduler::Queue queue;
+    queue.name = full;
+    queue.parent = 0;
+    const auto spec = declared_.find(full);
+    if (spec != declared_.end()) {
+      queue.quotas = quotas_of(*spec->second);
+      queue.weight = spec->second->weight_milli;
+      const std::string& parent = spec->second->parent;
+      const bool deep = below >= scheduler::kMaxDepth;  // Lengthened from above, since it was made.
+      if (!parent.empty() && !deep && declared_.contains(full_name(project, parent))) {
+        queue.parent = queue_index(project, parent, below + 1);
+      }
+    }
+    snapshot.queues.push_back(std::move(queue));
+    const auto index = static_cast<Index>(snapshot.queues.size() - 1);
+    queues_.emplace(full, index);
+    return index;
+  }
+
+  Index shape_index(const Resources& resources) {
+    const auto key = std::tuple(resources.cpu_milli, resources.memory_bytes, resources.gpus);
+    const auto [at, fresh] = shapes_.try_emplace(key, static_cast<Index>(snapshot.shapes.size()));
+    if (!fresh) return at->second;
+    scheduler::TaskGroup group;
+    group.cpu = resources.cpu_milli;
+    group.memory = mebibytes(resources.memory_bytes);
+    group.gpu.count = static_cast<std::uint32_t>(resources.gpus);
+    if (resources.gpus > 0) group.gpu.models = {kGpu};
+    scheduler::Shape shape;
+    shape.groups = {group};
+    snapshot.shapes.push_back(std::move(shape));
+    return at->second;
+  }
+
+  void add_job(const Candidate& candidate) {
+    scheduler::Job job;
+    job.id = candidate.sequence;
+    job.queue = queue_index(candidate.project, candidate.request.queue);
+    job.shape = shape_index(candidate.request.resources);
+    job.priority = static_cast<std::int32_t>(candidate.request.priority);
+    job.submitted = candidate.queued_at;
+    if (candidate.run_max.nanos > 0) job.max_run = candidate.run_max;
+    job.unmet_dependencies = candidate.unmet;
+    if (candidate.runs == Runs::kEngine) job.array = 0;
+    job.state = static_cast<scheduler::JobState>(candidate.stage);
+    if (candidate.stage != Stage::kWaiting) {
+      job.started = candidate.started_at;
+      job.checkpoint = candidate.started_at;
+      scheduler::PodPlacement pod;
+      pod.node = 0;
+      // Devices that are gone since the job began cannot be given to anybody.
+      pod.gpus =
+          static_cast<std::uint16_t>(candidate.gpus & ((1U << snapshot.classes[0].gpus) - 1U));
+      job.placement = {{1}, {pod}};
+    }
+    snapshot.jobs.push_back(std::move(job));
+  }
+
+  std::map<std::string, const QueueSpec*, std::less<>> declared_;
+  std::map<std::string, Index, std::less<>> queues_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, Index> shapes_;
+};
+
+std::string milli_text(std::int64_t amount, std::string_view name) {
+  const std::string part = std::to_string(1000 + amount % 1000).substr(1);
+  return std::to_string(amount / 1000) + (amount % 1000 == 0 ? "" : "." + part) + " " +
+         std::string(name);
+}
+
+std::string amount_text(const scheduler::Snapshot& snapshot, Index flavor, std::int64_t amount) {
+  if (flavor == scheduler::kMemory) return format_bytes(amount * kMebibyte) + " of memory";
+  return milli_text(amount, flavor == kAbsent ? "units" : snapshot.flavors[flavor].name);
+}
+
+// What binds and what would help, by reason.
+void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason& reason,
+             Why& why) {
+  using scheduler::ReasonCode;
+  const scheduler::Snapshot& snapshot = drawing.snapshot;
+  const auto job_name = [&](Index job) {
+    return job < scene.jobs.size() ? scene.jobs[job].id.str() : std::string("another");
+  };
+  switch (reason.code) {
+    case ReasonCode::kDependency:
+      why.text = "waits for " + std::to_string(reason.missing) + " job(s) that come before it";
+      why.constraint = "dependency";
+      break;
+    case ReasonCode::kArrayLimit:
+      why.text = "waits for its turn: " + std::to_string(scene.machine.engines_max) +
+                 " training job(s) run at a time";
+      why.constraint = "jobs.concurrency";
+      why.change = "jobs.concurrency raised by 1";
+      break;
+    case ReasonCode::kQuota:
+      why.text = "waits for quota: queue " + snapshot.queues[reason.subject].name + " lacks " +
+                 amount_text(snapshot, reason.flavor, reason.missing);
+      why.constraint = "queue " + snapshot.queues[reason.subject].name + ": " +
+                       snapshot.flavors[reason.flavor].name;
+      why.change = amount_text(snapshot, reason.flavor, reason.missing) + " more for queue " +
+                   snapshot.queues[reason.subject].name;
+      break;
+    case ReasonCode::kCapacity:
+      why.text = "waits for room: " + amount_text(snapshot, reason.flavor, reason.missing) +
+                 " more must be free";
+      why.constraint = snapshot.flavors[reason.flavor].name;
+      why.change = amount_text(snapshot, reason.flavor, reason.missing) + " less asked for";
+      break;
+    case ReasonCode::kReserved:
+    case ReasonCode::kFifo:
+      why.text = "what is free is kept for job " + job_name(reason.subject) + ", which goes first";
+      why.constraint = "job " + job_name(reason.subject);
+      break;
+    case ReasonCode::kVictimsLeaving:
+      why.text = "its place is being cleared";
+      break;
+    case ReasonCode::kTooLarge:
+      why.text = "that is more than there is";
+      why.constraint = "machine";
+      break;
+    case ReasonCode::kDevice:
+      why.text = "there is no such GPU";
+      why.constraint = "gpu";
+      break;
+    default:
+      why.text = scheduler::to_text(snapshot, reason, Timestamp{});
+      why.text = why.text.substr(0, why.text.find(';'));
+  }
+}
+
+std::string minutes_text(Timestamp at, Timestamp now) {
+  constexpr std::int64_t kMinute = 60'000'000'000;
+  const std::int64_t nanos = std::max<std::int64_t>(0, (at - now).nanos);
+  return to_string(Duration::minutes((nanos + kMinute - 1) / kMinute));
+}
+
+Why why_of(const Drawing& drawing, const Scene& scene, const scheduler::Reason& reason,
+           Timestamp now) {
+  Why why;
+  why.code = scheduler::to_string(reason.code);
+  fill_in(drawing, scene, reason, why);
+  why.earliest = reason.earliest;
+  why.latest = reason.latest;
+  if (reason.latest == Timestamp::max()) {
+    why.text += "; does not start without a change";
+  } else {
+    why.text += "; starts in " + minutes_text(reason.earliest, now) + " to " +
+                minutes_text(reason.latest, now);
+  }
+  return why;
+}
+
+std::uint16_t devices(const scheduler::Placement& placement) {
+  return placement.pods.empty() ? std::uint16_t{0} : placement.pods.front().gpus;
+}
+
+std::string ask_text(const Resources& resources) {
+  std::string text = milli_text(resources.cpu_milli, "cpu") + ", " +
+                     format_bytes(resources.memory_bytes) + " of memory";
+  if (resources.gpus > 0) text += ", " + std::to_string(resources.gpus) + " gpu";
+  return text;
+}
+
+}  // namespace
+
+Machine this_machine() {
+  Machine out;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int count = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  out.cpu_milli = std::int64_t{std::max(1, count)} * 1000;
+  const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES);
+  if (pages > 0) out.memory_bytes = pages * ::sysconf(_SC_PAGESIZE);
+  while (out.gpus < scheduler::kMaxDevices &&
+         ::access(("/dev/nvidia" + std::to_string(out.gpus)).c_str(), F_OK) == 0) {
+    ++out.gpus;
+  }
+  return out;
+}
+
+Value to_value(const Why& why) {
+  const auto time = [](Timestamp at) {
+    return at == Timestamp{} || at == Timestamp::max() ? Value() : Value(to_rfc3339(at));
+  };
+  Value value;
+  value["code"] = why.code;
+  value["reason"] = why.text;
+  value["constraint"] = why.constraint;
+  value["change"] = why.change;
+  value["earliest"] = time(why.earliest);
+  value["latest"] = time(why.latest);
+  return value;
+}
+
+Verdict judge(const Scene& scene, Timestamp now) {
+  const Drawing drawing(scene);
+  scheduler::Budget budget;
+  budget.digest = 0;
+  const scheduler::Decisions decided = scheduler::decide(drawing.snapshot, policy(), now, budget);
+  Verdict out;
+  for (const scheduler::Admit& admit : decided.admit) {
+    out.admit.push_back({admit.job, devices(admit.placement)});
+  }
+  for (const scheduler::Reserve& reserve : decided.reserve) {
+    if (reserve.kind != scheduler::ReserveKind::kClaim) continue;
+    out.claim.push_back({reserve.job, devices(reserve.placement)});
+  }
+  for (const Index job : decided.released) out.release.push_back(job);
+  for (const scheduler::Preempt& preempt : decided.preempt) out.preempt.push_back(preempt.job);
+  for (const scheduler::Hold& hold : decided.hold) {
+    out.hold.emplace_back(hold.job, why_of(drawing, scene, hold.reason, now));
+  }
+  return out;
+}
+
+Status check_possible(const Scene& scene, const Candidate& job) {
+  Scene alone{scene.machine, scene.queues, {job}};
+  alone.jobs.front().sequence = 1;
+  alone.jobs.front().stage = Stage::kWaiting;
+  const Drawing drawing(alone);
+  if (!drawing.has_queue(job.project, job.request.queue)) {
+    std::vector<std::string> names;
+    for (const QueueSpec& queue : scene.queues) {
+      if (queue.project == job.project) names.push_back(queue.name);
+    }
+    const std::string near = nearest_name(job.request.queue, names);
+    return Error(
+        ErrorId::kObjectNotFound,
+        "there is no Queue '" + job.request.queue + "' in project '" + job.project + "'" +
+            (near.empty() ? "; 'falaj list Queue' shows them" : "; did you mean " + near + "?"));
+  }
+  const scheduler::Reason reason = scheduler::never_starts(drawing.snapshot, policy(), 0);
+  if (reason.code == scheduler::ReasonCode::kNone) return {};
+  Why why;
+  fill_in(drawing, alone, reason, why);
+  if (why.text.starts_with("waits for ")) why.text.erase(0, 10);
+  const Machine& machine = scene.machine;
+  return Error(ErrorId::kOutOfRange,
+               "the job asks for " + ask_text(job.request.resources) +
+                   " and could never start: " + why.text + "; this machine has " +
+                   ask_text({machine.cpu_milli, machine.memory_bytes, machine.gpus}) + " for jobs");
+}
+
+}  // namespace falaj::jobs

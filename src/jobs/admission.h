@@ -1,0 +1,89 @@
+// jobs/admission.h — the queue as the scheduler sees it: plain facts in, who starts, who must leave
+// and why the others wait out. Pure; scheduler::decide does the deciding.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/value.h"
+#include "jobs/queues.h"
+#include "jobs/request.h"
+
+namespace falaj::jobs {
+
+// What there is for jobs.
+struct Machine {
+  std::int64_t cpu_milli = 1000;
+  std::int64_t memory_bytes = std::int64_t{1} << 30;
+  unsigned gpus = 0;         // At most 16.
+  unsigned engines_max = 1;  // Engine jobs (training, conversion) at a time.
+};
+// Of this machine: processors that this process may use, physical memory, /dev/nvidiaN.
+Machine this_machine();
+
+enum class Stage : std::uint8_t {
+  kWaiting,
+  kClaimed,  // Waits for its victims to leave: `gpus` is kept for it.
+  kRunning,
+  kStopping,  // Told to make room.
+};
+enum class Runs : std::uint8_t { kCommand, kEngine };
+
+struct Candidate {
+  JobId id;
+  std::uint64_t sequence = 0;  // Unique, never 0; who came earlier has the smaller one.
+  std::string project;
+  Request request;
+  Runs runs = Runs::kCommand;
+  Stage stage = Stage::kWaiting;
+  Timestamp queued_at{};
+  Timestamp started_at{};
+  Duration run_max{};       // 0: unknown.
+  std::uint32_t unmet = 0;  // Jobs that must end first.
+  std::uint16_t gpus = 0;   // Devices, unless it waits.
+};
+
+struct Scene {
+  Machine machine;
+  std::vector<QueueSpec> queues;
+  std::vector<Candidate> jobs;
+};
+
+// Why a job waits.
+struct Why {
+  std::string code;        // "capacity", "quota", "dependency", …: scheduler::ReasonCode by name.
+  std::string text;        // One line.
+  std::string constraint;  // What binds: "cpu", "queue payments/risk: cpu", "job 01J…"; may be "".
+  std::string change;      // The smallest change that would admit it; may be "".
+  Timestamp earliest{};    // When it probably starts; both zero when that is not known,
+  Timestamp latest{};      // Timestamp::max(): not without a change.
+};
+// {code, reason, constraint, change, earliest, latest}; times null when not known.
+Value to_value(const Why& why);
+
+// Positions in Scene::jobs.
+struct Verdict {
+  struct Place {
+    std::size_t job = 0;
+    std::uint16_t gpus = 0;
+  };
+  std::vector<Place> admit;
+  std::vector<Place> claim;          // Become kClaimed …
+  std::vector<std::size_t> release;  // … and these kWaiting again.
+  std::vector<std::size_t> preempt;
+  std::vector<std::pair<std::size_t, Why>> hold;
+};
+
+// Deterministic. Cost: that of scheduler::decide for one node.
+Verdict judge(const Scene& scene, Timestamp now);
+
+// FJ-1006 when the job could never start here though nothing else ran, FJ-2001 for a queue that is
+// not declared: `job` need not be in the scene.
+Status check_possible(const Scene& scene, const Candidate& job);
+
+}  // namespace falaj::jobs

@@ -1,0 +1,155 @@
+#include "jobs/command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "jobs/exit_error.h"
+
+namespace falaj::jobs {
+namespace {
+
+constexpr std::string_view kPath = "/usr/local/bin:/usr/bin:/bin";
+constexpr Duration kGrace = Duration::seconds(10);
+
+// The job's own PATH, if it has one.
+std::string path_of(const Value& payload) {
+  return payload["env"].is_object() ? payload["env"].text("PATH", kPath) : std::string(kPath);
+}
+
+void set_if_absent(std::vector<std::pair<std::string, std::string>>& env, std::string_view name,
+                   std::string value) {
+  const bool there = std::any_of(env.begin(), env.end(),
+                                 [&](const auto& variable) { return variable.first == name; });
+  if (!there) env.emplace_back(name, std::move(value));
+}
+
+std::string device_list(std::uint16_t gpus) {
+  std::string text;
+  for (unsigned i = 0; i < 16; ++i) {
+    if ((gpus >> i & 1U) != 0) text += (text.empty() ? "" : ",") + std::to_string(i);
+  }
+  return text;
+}
+
+Duration run_time(const CommandOptions& options, const Request& request) {
+  if (request.time_max.nanos == 0) return options.time_max;
+  return options.time_max.nanos == 0 ? request.time_max
+                                     : std::min(request.time_max, options.time_max);
+}
+
+}  // namespace
+
+std::string find_program(const std::string& word, std::string_view path) {
+  if (word.find('/') != std::string::npos) return word;
+  while (!path.empty()) {
+    const std::size_t colon = path.find(':');
+    const std::string folder(path.substr(0, colon));
+    path.remove_prefix(colon == std::string_view::npos ? path.size() : colon + 1);
+    const std::string full = folder + "/" + word;
+    if (folder.starts_with('/') && ::access(full.c_str(), X_OK) == 0) return full;
+  }
+  return "";
+}
+
+Status check_command(const CommandOptions& options, const JobSpec& spec) {
+  const Request& request = spec.request;
+  if (options.memory_bytes_max > 0 && request.resources.memory_bytes > options.memory_bytes_max) {
+    return Error(ErrorId::kOutOfRange,
+                 "the job asks for " + format_bytes(request.resources.memory_bytes) +
+                     " of memory and a job gets at most " + format_bytes(options.memory_bytes_max) +
+                     " here: ask for less, or have jobs.memory_max raised");
+  }
+  if (options.time_max.nanos > 0 && request.time_max > options.time_max) {
+    return Error(ErrorId::kOutOfRange, "the job asks for " + to_string(request.time_max) +
+                                           " and a job runs at most " +
+                                           to_string(options.time_max) +
+                                           " here: ask for less, or have jobs.time_max raised");
+  }
+  const std::vector<std::string> command = command_of(spec.payload);
+  const std::string path = path_of(spec.payload);
+  if (command.empty() || find_program(command.front(), path).empty()) {
+    return Error(ErrorId::kFileUnreadable, "there is no program '" +
+                                               (command.empty() ? "" : command.front()) +
+                                               "' on the server's machine in " + path +
+                                               ": give its whole path, or a PATH in the job's env");
+  }
+  return {};
+}
+
+AttemptFiles attempt_files(const std::string& folder, const AttemptId& id) {
+  const std::string stem = folder + "/" + to_string(id);
+  return {stem, stem + ".log"};
+}
+
+Work command_work(const CommandOptions& options, const Job& job, const AttemptFiles& files,
+                  std::uint16_t gpus) {
+  const Request& request = job.spec.request;
+  Work work;
+  work.argv = command_of(job.spec.payload);
+  work.env = env_of(job.spec.payload);
+  set_if_absent(work.env, "PATH", std::string(kPath));
+  set_if_absent(work.env, "HOME", files.work_dir);
+  set_if_absent(work.env, "TMPDIR", files.work_dir);
+  set_if_absent(work.env, "LANG", "C.UTF-8");
+  // As many threads as it has processors, for the libraries that ask nobody.
+  const std::int64_t threads = std::max<std::int64_t>(1, request.resources.cpu_milli / 1000);
+  set_if_absent(work.env, "OMP_NUM_THREADS", std::to_string(threads));
+  set_if_absent(work.env, "CUDA_VISIBLE_DEVICES", device_list(gpus));
+  work.env.emplace_back("FALAJ_JOB", job.id.str());
+  work.env.emplace_back("FALAJ_ATTEMPT", to_string(AttemptId{job.id, job.epoch}));
+  work.env.emplace_back("FALAJ_PROJECT", job.spec.project);
+  if (!work.argv.empty()) {
+    std::string program = find_program(work.argv.front(), path_of(job.spec.payload));
+    if (!program.empty() && !program.starts_with('/')) program = files.work_dir + "/" + program;
+    if (!program.empty()) work.argv.front() = std::move(program);
+  }
+  work.work_dir = files.work_dir;
+  work.log_path = files.log;
+  work.log_bytes_max = options.log_bytes_max;
+  work.limits.cpus_max = static_cast<double>(request.resources.cpu_milli) / 1000;
+  work.limits.memory_bytes_max = request.resources.memory_bytes;
+  work.limits.processes_max = options.processes_max;
+  work.limits.run_time_max = run_time(options, request);
+  work.limits.grace = kGrace;
+  work.sandbox = options.sandbox;
+  work.sandbox.read_only.insert(work.sandbox.read_only.end(), options.readable.begin(),
+                                options.readable.end());
+  work.sandbox.read_write.insert(work.sandbox.read_write.end(), options.writable.begin(),
+                                 options.writable.end());
+  work.sandbox.read_write.push_back(files.work_dir);
+  return work;
+}
+
+Status check_end(const AttemptEnd& end, const Work& work, std::string_view log) {
+  exec::ChildExit exit;
+  exit.code = end.code;
+  exit.memory_peak_bytes = end.memory_peak_bytes;
+  exit.output = std::string(log);
+  switch (end.reason) {
+    case EndReason::kExited:
+      exit.reason = exec::ExitReason::kExited;
+      break;
+    case EndReason::kSignalled:
+      exit.reason = exec::ExitReason::kSignalled;
+      break;
+    case EndReason::kOutOfMemory:
+      exit.reason = exec::ExitReason::kOutOfMemory;
+      break;
+    case EndReason::kTimedOut:
+      exit.reason = exec::ExitReason::kTimedOut;
+      break;
+    case EndReason::kStopped:
+      exit.reason = exec::ExitReason::kStopped;
+      break;
+    case EndReason::kNotStarted:
+      return Error(ErrorId::kJobFailed, "the command could not be started: " + end.detail);
+    case EndReason::kLost:
+      return Error(ErrorId::kJobKilled,
+                   "its process was lost" + (end.detail.empty() ? "" : ": " + end.detail));
+  }
+  return check_exit(exit, work.limits);
+}
+
+}  // namespace falaj::jobs

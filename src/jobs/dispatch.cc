@@ -1,0 +1,225 @@
+// The dispatcher: what ended, what may start, what must make room.
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "base/log.h"
+#include "jobs/internal/local_queue.h"
+
+namespace falaj::jobs::internal {
+namespace {
+
+// Reservations and minimum run times pass with time alone.
+constexpr auto kLook = std::chrono::seconds(1);
+
+}  // namespace
+
+void LocalQueue::dispatch() {
+  bool ask = true;
+  while (true) {
+    if (ask && executor_ != nullptr) collect_ends();
+    settle_dependencies();
+    decide();
+    MutexLock lock(mutex_);
+    const bool news = asked_.wait_for(mutex_, kLook, [this]() FALAJ_REQUIRES(mutex_) {
+      return stopping_ || dirty_ || executor_news_;
+    });
+    if (stopping_) return;
+    dirty_ = false;
+    // Without news the executor is asked too, in case it was away when something ended.
+    ask = !news || std::exchange(executor_news_, false);
+  }
+}
+
+// Makes tasks of the commands that ended, also of those that the executor does not know any more.
+void LocalQueue::collect_ends() {
+  std::uint64_t round = 0;
+  {
+    MutexLock lock(mutex_);
+    round = ++round_;
+  }
+  const auto listed = executor_->list();
+  if (!listed.ok()) {
+    log::warn("executor not asked", {{"error", listed.error().message}});
+    return;
+  }
+  std::set<AttemptId> known;
+  std::vector<AttemptId> stale;
+  {
+    MutexLock lock(mutex_);
+    for (const Attempt& attempt : *listed) {
+      known.insert(attempt.id);
+      const auto found = running_.find(attempt.id.job);
+      if (found == running_.end() || found->second.attempt != attempt.id) {
+        stale.push_back(attempt.id);
+      } else if (attempt.end && !std::exchange(found->second.finishing, true)) {
+        tasks_.push_back({attempt.id.job, attempt.end});
+      }
+    }
+    for (auto& [id, running] : running_) {
+      const bool told = running.told != 0 && running.told < round;
+      if (!told || !running.attempt || known.contains(*running.attempt)) continue;
+      if (std::exchange(running.finishing, true)) continue;
+      AttemptEnd lost;
+      lost.reason = EndReason::kLost;
+      lost.detail = "it ended with the server, or with what ran it";
+      tasks_.push_back({id, lost});
+    }
+  }
+  tasked_.notify_all();
+  for (const AttemptId& id : stale) {
+    (void)executor_->stop(id);
+    (void)executor_->forget(id);  // A running one is forgotten once it has ended.
+  }
+}
+
+// Looks at those that waiting jobs come after and that are here no more: their end is written.
+void LocalQueue::settle_dependencies() {
+  std::vector<std::tuple<JobId, std::string, std::vector<JobId>>> due;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, before] : unmet_) {
+      std::vector<JobId> gone;
+      for (const JobId& each : before) {
+        if (!line_.contains(each)) gone.push_back(each);
+      }
+      if (!gone.empty()) due.emplace_back(id, line_[id].project, std::move(gone));
+    }
+  }
+  for (const auto& [id, project, gone] : due) {
+    const auto found = store_.look_at(project, gone);
+    if (!found.ok()) continue;  // Asked again with the next change.
+    if (!found->failed.empty() || !found->unknown.empty()) {
+      doom(id, found->failed.empty() ? found->unknown.front() : found->failed.front());
+      continue;
+    }
+    MutexLock lock(mutex_);
+    const auto unmet = unmet_.find(id);
+    if (unmet == unmet_.end()) continue;
+    std::erase_if(unmet->second, [&](const JobId& each) {
+      return std::find(gone.begin(), gone.end(), each) != gone.end() &&
+             std::find(found->open.begin(), found->open.end(), each) == found->open.end();
+    });
+    if (unmet->second.empty()) unmet_.erase(unmet);
+  }
+}
+
+// A job that would never start ends.
+void LocalQueue::doom(const JobId& id, const JobId& failed) {
+  if (take_for_cancel(id) != Place::kWaiting) return;
+  const auto job = store_.get(id);
+  if (!job.ok()) return put_back(id);
+  const Status ended = store_.end(
+      queue_context(*job), id, JobStatus::kCancelled,
+      "job " + failed.str() + ", which it comes after, did not succeed: it was never started", {});
+  note(ended, *job);
+  if (!ended.ok()) return put_back(id);
+  (void)release(id, Next::kDone);
+  count_end(*job, JobStatus::kCancelled);
+  tell_waiters(id);
+}
+
+void LocalQueue::decide() {
+  if (auto queues = store_.queues(); queues.ok()) queues_ = std::move(queues).value();
+  Scene scene;
+  {
+    MutexLock lock(mutex_);
+    if (waiting_ == 0 || stopping_) return;
+    scene = picture();
+  }
+  act_on(scene, judge(scene, clock_.now()));
+}
+
+Scene LocalQueue::picture() {
+  Scene scene;
+  scene.machine = options_.machine;
+  scene.queues = queues_;
+  scene.jobs.reserve(line_.size());
+  const Timestamp now = clock_.now();
+  for (const auto& [id, candidate] : line_) {
+    scene.jobs.push_back(candidate);
+    Candidate& job = scene.jobs.back();
+    if (const auto unmet = unmet_.find(id); unmet != unmet_.end()) {
+      job.unmet = static_cast<std::uint32_t>(unmet->second.size());
+    }
+    const bool runs = job.stage == Stage::kRunning || job.stage == Stage::kStopping;
+    if (runs && job.run_max.nanos > 0) {
+      job.run_max.nanos =
+          std::max<std::int64_t>(1, job.run_max.nanos - (now - job.started_at).nanos);
+    }
+  }
+  return scene;
+}
+
+// The one place that counts who waits.
+void LocalQueue::set_waiting(Candidate& candidate, Stage stage) {
+  const auto waits = [](Stage s) { return s == Stage::kWaiting || s == Stage::kClaimed; };
+  if (waits(candidate.stage) && !waits(stage)) --waiting_;
+  if (!waits(candidate.stage) && waits(stage)) ++waiting_;
+  candidate.stage = stage;
+}
+
+// Only this thread admits, so what was free in the scene is free still; but a job may have been
+// cancelled since.
+void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
+  std::vector<JobId> leaving;
+  {
+    MutexLock lock(mutex_);
+    const auto waiting = [&](std::size_t job) FALAJ_REQUIRES(mutex_) -> Candidate* {
+      const auto at = line_.find(scene.jobs[job].id);
+      if (at == line_.end()) return nullptr;
+      const Stage stage = at->second.stage;
+      return stage == Stage::kWaiting || stage == Stage::kClaimed ? &at->second : nullptr;
+    };
+    for (const Verdict::Place& place : verdict.admit) {
+      Candidate* candidate = waiting(place.job);
+      if (candidate == nullptr) continue;
+      set_waiting(*candidate, Stage::kRunning);
+      candidate->gpus = place.gpus;
+      candidate->started_at = clock_.now();
+      running_[candidate->id] = Running{};
+      why_.erase(candidate->id);
+      tasks_.push_back({candidate->id, {}});
+    }
+    for (const Verdict::Place& place : verdict.claim) {
+      Candidate* candidate = waiting(place.job);
+      if (candidate == nullptr) continue;
+      set_waiting(*candidate, Stage::kClaimed);
+      candidate->gpus = place.gpus;
+    }
+    for (const std::size_t job : verdict.release) {
+      if (Candidate* candidate = waiting(job)) set_waiting(*candidate, Stage::kWaiting);
+    }
+    for (const std::size_t job : verdict.preempt) {
+      const auto at = line_.find(scene.jobs[job].id);
+      const auto running = running_.find(scene.jobs[job].id);
+      if (at == line_.end() || running == running_.end()) continue;
+      at->second.stage = Stage::kStopping;
+      running->second.preempted = true;
+      leaving.push_back(at->first);
+    }
+    for (const auto& [job, why] : verdict.hold) {
+      if (waiting(job) != nullptr) why_[scene.jobs[job].id] = why;
+    }
+    show_counts();
+  }
+  tasked_.notify_all();
+  decided_.notify_all();
+  for (const JobId& id : leaving) stop_process(id);
+}
+
+// Asks the process of a running job to end, if it has one yet: who starts it looks again after.
+void LocalQueue::stop_process(const JobId& id) {
+  std::optional<AttemptId> attempt;
+  {
+    MutexLock lock(mutex_);
+    const auto found = running_.find(id);
+    if (found == running_.end()) return;
+    if (found->second.child != nullptr) found->second.child->stop();
+    attempt = found->second.attempt;
+  }
+  if (attempt && executor_ != nullptr) (void)executor_->stop(*attempt);
+}
+
+}  // namespace falaj::jobs::internal

@@ -1,0 +1,411 @@
+// Commands: from the submission to the end, over crashes of the server.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include "jobs/command.h"
+#include "jobs/local_executor.h"
+#include "jobs/queue.h"
+#include "storage/objects.h"
+#include "storage/open.h"
+#include "storage/testing/temp_folder.h"
+
+namespace falaj::jobs {
+namespace {
+
+constexpr Duration kPatience = Duration::seconds(60);
+constexpr std::int64_t kGi = std::int64_t{1} << 30;
+
+// Moved while other threads look at it.
+class MovedClock final : public Clock {
+ public:
+  Timestamp now() const override { return {nanos_.load()}; }
+  void advance(Duration d) { nanos_ += d.nanos; }
+
+ private:
+  std::atomic<std::int64_t> nanos_{Timestamp::from_seconds(1'780'000'000).nanos};
+};
+
+class CommandsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration,
+                               kJobsMigration, kJobEventsMigration})
+                    .ok());
+    executor_ = make_local_executor(clock_);
+    reopen();
+  }
+  // Whatever happened, the rows are what the events add up to.
+  void TearDown() override {
+    queue_->stop();
+    const auto jobs = queue_->list(context_.project);
+    for (const Job& job : *jobs) {
+      const auto folded = fold(*queue_->events(job.id));
+      ASSERT_TRUE(folded.ok()) << folded.error().message;
+      EXPECT_EQ(*folded, (Progress{job.status, job.attempts, job.epoch, job.error, job.result,
+                                   job.ended_at}));
+    }
+  }
+  void reopen() {
+    queue_.reset();
+    options_.work_folder = folder_ / "jobs";
+    options_.write_wait = Duration::milliseconds(1);
+    options_.machine = {2000, 4 * kGi, 0, 1};
+    auto opened = Queue::open(options_, *sql_, audit_, metrics_, clock_);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    queue_ = std::move(*opened);
+    CommandOptions commands;
+    commands.memory_bytes_max = 2 * kGi;
+    commands.time_max = Duration::minutes(5);
+    queue_->run_commands(*executor_, commands);
+  }
+  JobSpec spec_of(const std::string& script) {
+    JobSpec spec;
+    spec.type = kCommandType;
+    Submission submission;
+    submission.command = {"sh", "-c", script};
+    submission.env = {{"FOLDER", folder_.path()}};
+    spec.payload = payload_of(submission);
+    spec.attempts_max = 1;
+    spec.request.resources = {1000, kGi / 8, 0};
+    return spec;
+  }
+  JobId submit(const JobSpec& spec) {
+    auto id = queue_->submit(context_, spec);
+    EXPECT_TRUE(id.ok()) << id.error().message;
+    return id.ok() ? *id : JobId();
+  }
+  Job ended(const JobId& id) {
+    auto job = queue_->wait(id, kPatience);
+    EXPECT_TRUE(job.ok());
+    return *job;
+  }
+  // A script that says that it runs and goes on when told to.
+  std::string gated(const std::string& name) {
+    EXPECT_EQ(::mkfifo((folder_ / (name + ".ran")).c_str(), 0600), 0);
+    EXPECT_EQ(::mkfifo((folder_ / (name + ".go")).c_str(), 0600), 0);
+    return "echo $FALAJ_ATTEMPT > $FOLDER/" + name + ".ran; read -r go < $FOLDER/" + name + ".go";
+  }
+  std::string runs(const std::string& name) {
+    std::ifstream ran(folder_ / (name + ".ran"));
+    std::string attempt;
+    std::getline(ran, attempt);
+    return attempt;
+  }
+  void go(const std::string& name) { std::ofstream(folder_ / (name + ".go")) << "go\n"; }
+
+  storage::TempFolder folder_;
+  MovedClock clock_;
+  telemetry::Metrics metrics_;
+  std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
+  security::Audit audit_{*sql_, clock_};
+  std::unique_ptr<Executor> executor_;
+  QueueOptions options_;
+  std::unique_ptr<Queue> queue_;
+  const security::RequestContext context_ =
+      security::system_context("user:dev", ProjectName("payments"), Zone("ae"));
+};
+
+TEST_F(CommandsTest, a_command_runs_and_its_end_is_told) {
+  queue_->start();
+  const JobId id = submit(spec_of("echo hello $FALAJ_JOB; pwd"));
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
+  EXPECT_EQ(job.result.integer("exit_code", -1), 0);
+  EXPECT_EQ(job.epoch, 1);
+  const std::string log = *queue_->log_tail(id);
+  EXPECT_TRUE(log.starts_with("hello " + id.str() + "\n")) << log;
+  EXPECT_NE(log.find("jobs/" + id.str() + "-1"), std::string::npos) << log;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "jobs")) << "its folder and log file are gone";
+  EXPECT_TRUE(executor_->list()->empty());
+  const std::vector<Event> events = *queue_->events(id);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[1].kind, EventKind::kAdmitted);
+  EXPECT_EQ(queue_->why(id)->code, "succeeded");
+}
+
+TEST_F(CommandsTest, a_failure_is_tried_again_as_another_attempt) {
+  queue_->start();
+  JobSpec spec = spec_of("echo $FALAJ_ATTEMPT >> $FOLDER/tries; echo no luck; exit 7");
+  spec.attempts_max = 2;
+  const JobId id = submit(spec);
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_NE(job.error.find("FJ-4001"), std::string::npos) << job.error;
+  EXPECT_NE(job.error.find("no luck"), std::string::npos) << job.error;
+  EXPECT_EQ(job.attempts, 2);
+  std::ifstream tries(folder_ / "tries");
+  std::string first;
+  std::string second;
+  tries >> first >> second;
+  EXPECT_EQ(first, id.str() + "-1");
+  EXPECT_EQ(second, id.str() + "-2");
+}
+
+TEST_F(CommandsTest, a_program_that_cannot_start_fails_its_job) {
+  queue_->start();
+  JobSpec spec = spec_of("");
+  spec.payload["command"] = Value::array();
+  spec.payload["command"].push("/no/such/program");
+  const Job job = ended(submit(spec));
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_NE(job.error.find("/no/such/program"), std::string::npos) << job.error;
+}
+
+TEST_F(CommandsTest, cancelled_while_it_runs_and_while_it_waits) {
+  queue_->start();
+  JobSpec whole = spec_of(gated("a"));
+  whole.request.resources.cpu_milli = 2000;
+  const JobId running = submit(whole);
+  EXPECT_EQ(runs("a"), running.str() + "-1");
+  const JobId waiting = submit(spec_of("exit 0"));
+  ASSERT_TRUE(queue_->cancel(context_, waiting).ok());
+  EXPECT_EQ(ended(waiting).status, JobStatus::kCancelled);
+  EXPECT_EQ(ended(waiting).epoch, 0);
+  ASSERT_TRUE(queue_->cancel(context_, running).ok());
+  EXPECT_EQ(ended(running).status, JobStatus::kCancelled);
+  EXPECT_EQ(queue_->cancel(context_, running).error().code, Code::kConflict);
+}
+
+TEST_F(CommandsTest, a_job_that_waits_says_why) {
+  queue_->start();
+  JobSpec whole = spec_of(gated("a"));
+  whole.request.resources.cpu_milli = 2000;
+  const JobId first = submit(whole);
+  runs("a");
+  const JobId second = submit(spec_of("exit 0"));
+  JobSpec later = spec_of("exit 0");
+  later.request.after = {second};
+  const JobId third = submit(later);
+  const Why why = *queue_->why(third);
+  EXPECT_EQ(why.code, "dependency") << why.text;
+  EXPECT_EQ(queue_->why(second)->code, "capacity") << queue_->why(second)->text;
+  EXPECT_EQ(queue_->why(first)->code, "running");
+  ASSERT_EQ(queue_->usage(context_.project)->size(), 1u);
+  EXPECT_EQ(queue_->usage(context_.project)->front().id, first);
+  go("a");
+  EXPECT_EQ(ended(third).status, JobStatus::kSucceeded) << ended(third).error;
+  EXPECT_EQ(ended(second).status, JobStatus::kSucceeded);
+}
+
+TEST_F(CommandsTest, who_borrowed_makes_room_for_the_owner_and_loses_no_attempt) {
+  storage::Object own;
+  own.kind = "Queue";
+  own.project = "payments";
+  own.name = "own";
+  own.spec["quota"]["cpu"]["nominal"] = 2;
+  ASSERT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(storage::put_object(tx, own, clock_.now()));
+                    return {};
+                  })
+                  .ok());
+  queue_->start();
+  JobSpec borrower = spec_of(gated("a"));
+  borrower.request.resources.cpu_milli = 2000;
+  const JobId first = submit(borrower);
+  EXPECT_EQ(runs("a"), first.str() + "-1");
+  clock_.advance(Duration::minutes(30));
+  JobSpec owner = spec_of(gated("b"));
+  owner.request.resources.cpu_milli = 2000;
+  owner.request.queue = "own";
+  const JobId second = submit(owner);
+  EXPECT_EQ(runs("b"), second.str() + "-1");
+  EXPECT_EQ(queue_->get(first)->status, JobStatus::kQueued);
+  EXPECT_EQ(queue_->get(first)->error, "preempted");
+  EXPECT_EQ(queue_->get(first)->attempts, 0);
+  go("b");
+  EXPECT_EQ(runs("a"), first.str() + "-2");
+  go("a");
+  EXPECT_EQ(ended(second).status, JobStatus::kSucceeded);
+  EXPECT_EQ(ended(first).status, JobStatus::kSucceeded);
+  EXPECT_EQ(ended(first).attempts, 1);
+}
+
+TEST_F(CommandsTest, a_job_whose_predecessor_failed_is_never_started) {
+  queue_->start();
+  const JobId first = submit(spec_of(gated("a") + "; exit 1"));
+  JobSpec later = spec_of("touch $FOLDER/started");
+  later.request.after = {first};
+  const JobId second = submit(later);
+  runs("a");
+  go("a");
+  EXPECT_EQ(ended(second).status, JobStatus::kCancelled);
+  EXPECT_NE(ended(second).error.find(first.str()), std::string::npos) << ended(second).error;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "started"));
+  EXPECT_EQ(queue_->submit(context_, later).error().code, Code::kConflict) << "it failed already";
+}
+
+TEST_F(CommandsTest, impossible_requests_are_refused_at_once) {
+  const auto refused = [&](const JobSpec& spec) {
+    const auto id = queue_->submit(context_, spec);
+    EXPECT_FALSE(id.ok());
+    return id.ok() ? ErrorId::kInternal : id.error().id;
+  };
+  JobSpec large = spec_of("exit 0");
+  large.request.resources.cpu_milli = 3000;
+  EXPECT_EQ(refused(large), ErrorId::kOutOfRange);
+  JobSpec memory = spec_of("exit 0");
+  memory.request.resources.memory_bytes = 3 * kGi;
+  EXPECT_EQ(refused(memory), ErrorId::kOutOfRange) << "past what a job may have";
+  JobSpec slow = spec_of("exit 0");
+  slow.request.time_max = Duration::hours(1);
+  EXPECT_EQ(refused(slow), ErrorId::kOutOfRange);
+  JobSpec queue = spec_of("exit 0");
+  queue.request.queue = "nowhere";
+  EXPECT_EQ(refused(queue), ErrorId::kObjectNotFound);
+  JobSpec program = spec_of("");
+  program.payload["command"] = Value::array();
+  program.payload["command"].push("no-such-program");
+  EXPECT_EQ(refused(program), ErrorId::kFileUnreadable);
+  JobSpec after = spec_of("exit 0");
+  after.request.after = {JobId("none")};
+  EXPECT_EQ(queue_->submit(context_, after).error().code, Code::kNotFound);
+  auto other = context_;
+  other.project = ProjectName("shop");
+  const JobId mine = submit(spec_of("exit 0"));
+  after.request.after = {mine};
+  EXPECT_EQ(queue_->submit(other, after).error().code, Code::kNotFound) << "not its project's";
+  EXPECT_EQ(queue_->list(context_.project)->size(), 1u) << "nothing else was written";
+}
+
+TEST_F(CommandsTest, a_zone_that_may_not_be_computed_on_here_is_refused) {
+  options_.admits = [](const security::RequestContext& context) -> Status {
+    if (context.zone == Zone("ae")) return Error(ErrorId::kZoneRefused, "not here");
+    return {};
+  };
+  reopen();
+  EXPECT_EQ(queue_->submit(context_, spec_of("exit 0")).error().id, ErrorId::kZoneRefused);
+}
+
+TEST_F(CommandsTest, a_burst_past_the_limit_is_refused_and_loses_nothing) {
+  options_.waiting_max = 5;
+  reopen();
+  std::vector<JobId> taken;
+  int refused = 0;
+  for (int i = 0; i < 50; ++i) {
+    const auto id = queue_->submit(context_, spec_of("exit 0"));
+    if (id.ok()) {
+      taken.push_back(*id);
+    } else {
+      ++refused;
+      EXPECT_EQ(id.error().id, ErrorId::kQueueFull);
+      EXPECT_EQ(id.error().code, Code::kResourceExhausted);
+    }
+  }
+  EXPECT_EQ(taken.size(), 5u);
+  EXPECT_EQ(refused, 45);
+  queue_->start();
+  for (const JobId& id : taken) EXPECT_EQ(ended(id).status, JobStatus::kSucceeded);
+}
+
+TEST_F(CommandsTest, a_command_outlives_the_server_where_its_executor_does) {
+  queue_->start();
+  const JobId id = submit(spec_of(gated("a")));
+  EXPECT_EQ(runs("a"), id.str() + "-1");
+  reopen();
+  EXPECT_EQ(queue_->get(id)->status, JobStatus::kRunning);
+  queue_->start();
+  go("a");
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
+  EXPECT_EQ(job.epoch, 1) << "the same attempt";
+}
+
+TEST_F(CommandsTest, an_end_that_came_while_the_server_was_away_is_found) {
+  queue_->start();
+  const JobId id = submit(spec_of(gated("a") + "; exit 5"));
+  runs("a");
+  queue_.reset();
+  go("a");
+  reopen();
+  queue_->start();
+  EXPECT_EQ(ended(id).result.integer("exit_code"), 5);
+}
+
+TEST_F(CommandsTest, what_was_lost_is_tried_again_and_costs_nothing) {
+  queue_->start();
+  const JobId id = submit(spec_of(gated("a")));
+  EXPECT_EQ(runs("a"), id.str() + "-1");
+  queue_->stop();
+  executor_ = make_local_executor(clock_);  // The old one dies with its process.
+  reopen();
+  queue_->start();
+  EXPECT_EQ(runs("a"), id.str() + "-2") << "never under the same attempt";
+  go("a");
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
+  EXPECT_EQ(job.attempts, 1);
+  EXPECT_EQ(job.epoch, 2);
+}
+
+TEST_F(CommandsTest, what_nobody_asked_for_is_stopped_and_forgotten) {
+  Work work;
+  work.argv = {"/bin/sh", "-c", "exec sleep 1000"};
+  work.work_dir = folder_.path();
+  work.log_path = folder_ / "stale.log";
+  work.limits.grace = Duration::milliseconds(100);
+  ASSERT_TRUE(executor_->start({JobId("unknown"), 3}, work).ok());
+  queue_->start();
+  const JobId id = submit(spec_of("exit 0"));
+  ended(id);
+  for (int i = 0; i < 3000 && !executor_->list()->empty(); ++i) {
+    const JobId next = submit(spec_of("exit 0"));
+    ended(next);
+  }
+  EXPECT_TRUE(executor_->list()->empty());
+}
+
+TEST_F(CommandsTest, a_log_can_be_read_on_from_where_one_was) {
+  queue_->start();
+  const JobId id = submit(spec_of("echo one; echo two; " + gated("a") + "; echo three"));
+  runs("a");
+  LogPart part = *queue_->log_from(id, 0, 0);
+  for (int i = 0; i < 3000 && part.text != "one\ntwo\n"; ++i) {
+    (void)queue_->wait(id, Duration::milliseconds(10));  // What it printed is on its way.
+    part = *queue_->log_from(id, 0, 0);
+  }
+  EXPECT_EQ(part.text, "one\ntwo\n");
+  EXPECT_EQ(part.attempt, 1);
+  EXPECT_EQ(queue_->log_from(id, 1, part.next)->text, "");
+  go("a");
+  ended(id);
+  part = *queue_->log_from(id, 1, part.next);
+  EXPECT_EQ(part.text, "three\n");
+  EXPECT_EQ(part.status, JobStatus::kSucceeded);
+  EXPECT_EQ(queue_->log_from(id, 1, part.next)->text, "");
+  EXPECT_EQ(queue_->log_from(id, 0, 0)->text, "one\ntwo\nthree\n") << "from the beginning";
+  EXPECT_EQ(queue_->log_from(JobId("none"), 0, 0).error().code, Code::kNotFound);
+}
+
+TEST(Events, cannot_follow_in_any_order) {
+  const auto event = [](std::int64_t sequence, EventKind kind, int attempt) {
+    Event out;
+    out.sequence = sequence;
+    out.kind = kind;
+    out.attempt = attempt;
+    out.detail["attempts"] = attempt;
+    out.detail["status"] = "succeeded";
+    return out;
+  };
+  const Event submitted = event(1, EventKind::kSubmitted, 0);
+  const Event admitted = event(2, EventKind::kAdmitted, 1);
+  EXPECT_EQ(fold({submitted, admitted})->status, JobStatus::kRunning);
+  EXPECT_FALSE(fold({submitted, admitted, event(3, EventKind::kAdmitted, 2)}).ok())
+      << "it runs already";
+  EXPECT_FALSE(fold({submitted, event(3, EventKind::kAdmitted, 1)}).ok()) << "one is missing";
+  EXPECT_FALSE(fold({submitted, event(2, EventKind::kAdmitted, 2)}).ok()) << "not its number";
+  EXPECT_FALSE(fold({submitted, admitted, event(3, EventKind::kRequeued, 1),
+                     event(4, EventKind::kAdmitted, 1)})
+                   .ok())
+      << "an attempt's number is never used again";
+  EXPECT_FALSE(
+      fold({submitted, admitted, event(3, EventKind::kEnded, 1), event(4, EventKind::kEnded, 1)})
+          .ok())
+      << "it has ended";
+}
+
+}  // namespace
+}  // namespace falaj::jobs

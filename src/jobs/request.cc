@@ -1,0 +1,191 @@
+#include "jobs/request.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/decode.h"
+#include "base/units.h"
+
+namespace falaj::jobs {
+namespace {
+
+constexpr std::size_t kWordsMax = 1024;
+constexpr std::size_t kTextMax = 64 * 1024;  // Of all words together; of all of env together.
+constexpr std::size_t kEnvMax = 128;
+constexpr std::size_t kAfterMax = 64;
+constexpr std::size_t kNameMax = 128;
+constexpr std::int64_t kPriorityMost = 1000;
+constexpr std::int64_t kAttemptsMost = 100;
+constexpr std::int64_t kMemoryUsual = std::int64_t{512} << 20;
+constexpr std::int64_t kMemoryLeast = std::int64_t{4} << 20;
+constexpr double kCpusLeast = 0.01;
+constexpr double kCpusMost = 4096;
+constexpr Duration kTimeMost = Duration::days(365);
+
+Error wrong(const Fields& fields, const std::string& what) {
+  return Error(ErrorId::kOutOfRange, fields.where() + ": " + what);
+}
+
+bool has_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+Result<Resources> decode_resources(const Value& value) {
+  Fields fields(value, "job resources");
+  Resources out;
+  const double cpus = FALAJ_TRY(fields.number("cpus", 1));
+  if (!(cpus >= kCpusLeast && cpus <= kCpusMost)) {
+    return wrong(fields, "'cpus' is within 0.01 and 4096");
+  }
+  out.cpu_milli = std::llround(cpus * 1000);
+  out.memory_bytes = FALAJ_TRY(fields.bytes("memory", kMemoryUsual));
+  if (out.memory_bytes < kMemoryLeast) return wrong(fields, "'memory' is at least 4Mi");
+  out.gpus = FALAJ_TRY(fields.integer("gpus", 0, 0, 16));
+  FALAJ_TRY(fields.finish());
+  return out;
+}
+
+Result<std::vector<std::string>> decode_command(Fields& fields) {
+  std::vector<std::string> words = FALAJ_TRY(fields.texts("command"));
+  if (words.empty() || words.front().empty()) {
+    return Error(ErrorId::kMissingField,
+                 fields.where() + ": 'command' is needed: a program and its arguments");
+  }
+  std::size_t bytes = 0;
+  for (const std::string& word : words) {
+    bytes += word.size();
+    if (has_nul(word)) return wrong(fields, "a word of 'command' holds a zero byte");
+  }
+  if (words.size() > kWordsMax || bytes > kTextMax) {
+    return wrong(fields, "'command' has at most 1024 words and 64 KiB; put more into a file");
+  }
+  return words;
+}
+
+bool is_variable(const std::string& name) {
+  const auto letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+  };
+  return !name.empty() && letter(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> decode_env(Fields& fields) {
+  std::vector<std::pair<std::string, std::string>> env;
+  const Value value = FALAJ_TRY(fields.object("env"));
+  if (!value.is_object()) return env;
+  std::size_t bytes = 0;
+  for (const auto& [name, text] : value.as_object()) {
+    if (!is_variable(name)) return wrong(fields, "env: '" + name + "' is no name of a variable");
+    if (name.starts_with("FALAJ_")) {
+      return wrong(fields, "env: '" + name + "': names that begin with FALAJ_ are the server's");
+    }
+    if (!text.is_string() || has_nul(text.as_string())) {
+      return wrong(fields, "env: '" + name + "' is not a text");
+    }
+    bytes += name.size() + text.as_string().size();
+    env.emplace_back(name, text.as_string());
+  }
+  if (env.size() > kEnvMax || bytes > kTextMax) {
+    return wrong(fields, "'env' has at most 128 variables and 64 KiB");
+  }
+  return env;
+}
+
+Result<std::vector<JobId>> decode_after(Fields& fields) {
+  std::vector<JobId> out;
+  for (std::string& id : FALAJ_TRY(fields.texts("after"))) out.emplace_back(std::move(id));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  if (out.size() > kAfterMax) return wrong(fields, "'after' names at most 64 jobs");
+  return out;
+}
+
+Result<Request> decode_request(Fields& fields) {
+  Request out;
+  out.name = FALAJ_TRY(fields.text("name"));
+  if (out.name.size() > kNameMax || has_nul(out.name)) {
+    return wrong(fields, "'name' has at most 128 characters");
+  }
+  out.queue = FALAJ_TRY(fields.text("queue"));
+  if (!out.queue.empty()) FALAJ_TRY(check_name("queue", out.queue));
+  out.priority = FALAJ_TRY(fields.integer("priority", 0, -kPriorityMost, kPriorityMost));
+  const Value resources = FALAJ_TRY(fields.object("resources"));
+  out.resources = FALAJ_TRY(decode_resources(resources));
+  out.time_max = FALAJ_TRY(fields.duration("time_max", Duration{}));
+  if (out.time_max.nanos < 0 || out.time_max > kTimeMost) {
+    return wrong(fields, "'time_max' is at most a year");
+  }
+  out.after = FALAJ_TRY(decode_after(fields));
+  return out;
+}
+
+}  // namespace
+
+Value to_value(const Request& request) {
+  Value value;
+  value["name"] = request.name;
+  value["queue"] = request.queue;
+  value["priority"] = request.priority;
+  value["cpus"] = static_cast<double>(request.resources.cpu_milli) / 1000;
+  value["memory"] = request.resources.memory_bytes;
+  value["gpus"] = request.resources.gpus;
+  value["time_max"] = request.time_max.nanos == 0 ? Value() : Value(to_string(request.time_max));
+  value["after"] = Value::array();
+  for (const JobId& id : request.after) value["after"].push(id.str());
+  return value;
+}
+
+Request request_from_stored(const Value& value) {
+  Request out;
+  if (!value.is_object()) return out;
+  out.name = value.text("name");
+  out.queue = value.text("queue");
+  out.priority = value.integer("priority");
+  out.resources.cpu_milli = std::llround(value.number("cpus", 1) * 1000);
+  out.resources.memory_bytes = value.integer("memory");
+  out.resources.gpus = value.integer("gpus");
+  const auto time = parse_duration(value.text("time_max", "0"));
+  out.time_max = time.ok() ? *time : Duration{};
+  if (value["after"].is_array()) {
+    for (const Value& id : value["after"].as_array()) out.after.emplace_back(id.as_string());
+  }
+  return out;
+}
+
+Result<Submission> decode_submission(const Value& body) {
+  Fields fields(body, "job");
+  Submission out;
+  out.command = FALAJ_TRY(decode_command(fields));
+  out.env = FALAJ_TRY(decode_env(fields));
+  out.request = FALAJ_TRY(decode_request(fields));
+  out.attempts_max =
+      static_cast<int>(FALAJ_TRY(fields.integer("attempts_max", 1, 1, kAttemptsMost)));
+  FALAJ_TRY(fields.finish());
+  return out;
+}
+
+Value payload_of(const Submission& submission) {
+  Value payload;
+  payload["command"] = Value::array();
+  for (const std::string& word : submission.command) payload["command"].push(word);
+  payload["env"] = Value::object();
+  for (const auto& [name, text] : submission.env) payload["env"][name] = text;
+  return payload;
+}
+
+std::vector<std::string> command_of(const Value& payload) {
+  std::vector<std::string> words;
+  if (!payload["command"].is_array()) return words;
+  for (const Value& word : payload["command"].as_array()) words.push_back(word.as_string());
+  return words;
+}
+
+std::vector<std::pair<std::string, std::string>> env_of(const Value& payload) {
+  std::vector<std::pair<std::string, std::string>> env;
+  if (!payload["env"].is_object()) return env;
+  for (const auto& [name, text] : payload["env"].as_object())
+    env.emplace_back(name, text.as_string());
+  return env;
+}
+
+}  // namespace falaj::jobs

@@ -1,0 +1,52 @@
+// jobs/request.h — what a job asks of the scheduler, and the body of a submission.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/value.h"
+
+namespace falaj::jobs {
+
+// While it runs. Both its part of the machine and, for a command, its limit.
+struct Resources {
+  std::int64_t cpu_milli = 1000;  // Thousandths of a processor.
+  std::int64_t memory_bytes = 0;
+  std::int64_t gpus = 0;
+  bool operator==(const Resources&) const = default;
+};
+
+struct Request {
+  std::string name;           // For people; "" when it has none.
+  std::string queue;          // A Queue of its project; "" is the project's default.
+  std::int64_t priority = 0;  // Higher goes first; within -1000 and 1000.
+  Resources resources;
+  Duration time_max{};       // 0: what the server allows.
+  std::vector<JobId> after;  // Starts once all of these have succeeded.
+  bool operator==(const Request&) const = default;
+};
+Value to_value(const Request& request);
+// The inverse, for what was stored. Lenient: a member that is not there has its default.
+Request request_from_stored(const Value& value);
+
+// A command, as it is submitted.
+struct Submission {
+  Request request;
+  int attempts_max = 1;
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> env;
+};
+// {command[], env{}, resources{cpus, memory, gpus}, queue, priority, time_max, attempts_max,
+// after[], name}; strict. FJ-1xxx with what is wrong. A job that says nothing asks for one
+// processor and 512 MiB. Pure.
+Result<Submission> decode_submission(const Value& body);
+// {command, env} as JobSpec::payload holds them, and back.
+Value payload_of(const Submission& submission);
+std::vector<std::string> command_of(const Value& payload);
+std::vector<std::pair<std::string, std::string>> env_of(const Value& payload);
+
+}  // namespace falaj::jobs

@@ -1,0 +1,139 @@
+// What a worker does with a command: tells the executor to start it, and writes down how it ended.
+#include <filesystem>
+#include <utility>
+
+#include "base/log.h"
+#include "jobs/internal/local_queue.h"
+#include "jobs/internal/log_file.h"
+
+namespace falaj::jobs::internal {
+namespace {
+
+// A job that is lost again and again is not tried for ever.
+constexpr int kLossesMost = 100;
+
+Value result_of(const AttemptEnd& end) {
+  Value value;
+  value["reason"] = end_reason_name(end.reason);
+  value["exit_code"] = end.reason == EndReason::kExited ? Value(end.code) : Value();
+  value["signal"] = end.reason == EndReason::kSignalled ? Value(end.code) : Value();
+  value["cpu_seconds"] = end.cpu_time.as_seconds();
+  value["memory_peak_bytes"] = end.memory_peak_bytes;
+  value["log_bytes_cut"] = end.log_bytes_cut;
+  return value;
+}
+
+// Another attempt may not meet it: the program itself failed, or somebody killed it. What ran out
+// of memory or time would do so again.
+bool may_pass(EndReason reason) {
+  return reason == EndReason::kExited || reason == EndReason::kSignalled;
+}
+
+}  // namespace
+
+std::uint16_t LocalQueue::devices_of(const JobId& id) const {
+  MutexLock lock(mutex_);
+  const auto at = line_.find(id);
+  return at == line_.end() ? std::uint16_t{0} : at->second.gpus;
+}
+
+LocalQueue::Next LocalQueue::start_command(const Job& job) {
+  const AttemptId id{job.id, job.epoch};
+  const AttemptFiles files = attempt_files(options_.work_folder, id);
+  std::error_code error;
+  std::filesystem::create_directories(files.work_dir, error);
+  if (error) {
+    return end(
+        job, JobStatus::kFailed,
+        describe(Error(ErrorId::kDataFolderFull, "cannot create the job's folder " +
+                                                     files.work_dir + ": " + error.message())),
+        {});
+  }
+  std::filesystem::permissions(files.work_dir, std::filesystem::perms::owner_all, error);
+  const Work work = command_work(commands_, job, files, devices_of(job.id));
+  {
+    MutexLock lock(mutex_);
+    running_[job.id].attempt = id;
+  }
+  if (is_cancelled(job.id)) return end_cancelled(job.id);
+  const Status started = retried([&] { return executor_->start(id, work); });
+  if (!started.ok()) {
+    log::error("job not started", {{"job", job.id.str()}, {"error", started.error().message}});
+    (void)take_back(job, job.attempts - 1, describe(started.error()));
+    return Next::kBack;
+  }
+  bool stop = false;
+  {
+    MutexLock lock(mutex_);
+    const auto found = running_.find(job.id);
+    if (found != running_.end() && found->second.attempt == id) {
+      found->second.told = round_;
+      stop = found->second.cancelled || found->second.preempted;
+    }
+  }
+  if (stop) (void)executor_->stop(id);
+  return Next::kHeld;
+}
+
+// The store refuses just now: the executor keeps the end until it was written down.
+LocalQueue::Next LocalQueue::hold_for_later(const JobId& id) {
+  MutexLock lock(mutex_);
+  running_[id].finishing = false;
+  return Next::kHeld;
+}
+
+LocalQueue::Next LocalQueue::finish_command(const JobId& id, const AttemptEnd& end) {
+  const auto job = retried([&] { return store_.get(id); });
+  if (!job.ok()) {
+    return job.error().code == Code::kNotFound ? Next::kDone : hold_for_later(id);
+  }
+  const AttemptId attempt{id, job->epoch};
+  const AttemptFiles files = attempt_files(options_.work_folder, attempt);
+  const JobStore::Log log = log_end(files.log);
+  if (end.reason != EndReason::kLost) keep_log(*job, log);
+  const Next next = has_ended(job->status) ? Next::kDone : conclude_command(*job, end, log.text);
+  if (next == Next::kHeld) return hold_for_later(id);
+  (void)executor_->forget(attempt);
+  std::error_code ignored;
+  std::filesystem::remove_all(files.work_dir, ignored);
+  std::filesystem::remove(files.log, ignored);
+  return next;
+}
+
+LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& ended,
+                                              std::string_view log) {
+  const auto over = [&](JobStatus status, const std::string& error) {
+    const Status written = retried(
+        [&] { return store_.end(queue_context(job), job.id, status, error, result_of(ended)); });
+    note(written, job);
+    if (!written.ok() && written.error().code != Code::kConflict) return Next::kHeld;
+    count_end(job, status);
+    return Next::kDone;
+  };
+  const auto again = [&](int attempts, const std::string& error, Next next) {
+    return take_back(job, attempts, error) ? next : Next::kHeld;
+  };
+  bool preempted = false;
+  {
+    MutexLock lock(mutex_);
+    preempted = running_[job.id].preempted;
+  }
+  if (is_cancelled(job.id)) return over(JobStatus::kCancelled, "cancelled while it ran");
+  const Work work =
+      command_work(commands_, job, attempt_files(options_.work_folder, {job.id, job.epoch}), 0);
+  const Status outcome = check_end(ended, work, log);
+  if (outcome.ok()) return over(JobStatus::kSucceeded, "");
+  const std::string error = describe(outcome.error());
+  const bool lost =
+      ended.reason == EndReason::kLost || (ended.reason == EndReason::kStopped && preempted);
+  if (lost && job.epoch < job.spec.attempts_max + kLossesMost) {
+    return again(job.attempts - 1, preempted ? "preempted" : error, Next::kFront);
+  }
+  if (may_pass(ended.reason) && job.attempts < job.spec.attempts_max) {
+    log::warn("job tried again", {{"job", job.id.str()}, {"attempt", job.epoch}});
+    return again(job.attempts, error, Next::kBack);
+  }
+  return over(JobStatus::kFailed, error);
+}
+
+}  // namespace falaj::jobs::internal

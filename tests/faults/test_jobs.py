@@ -1,0 +1,129 @@
+"""Commands over crashes of the server: none is lost, none runs twice under one attempt.
+
+FALAJ_JOBS_FULL=1 runs 1,000 jobs with 50 kills; the default is a small share of the same.
+"""
+import collections
+import http.client
+import os
+import threading
+import unittest
+
+from program import ProgramTest, at_random_moment, seeded, wait_until
+
+FULL = os.environ.get("FALAJ_JOBS_FULL") == "1"
+JOBS, KILLS = (1000, 50) if FULL else (60, 5)
+OVER = ("succeeded", "failed", "cancelled")
+
+
+class Commands(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.out = os.path.join(self.folder, "out")
+        os.mkdir(self.out)
+
+    def jobs_server(self, *more):
+        return self.server("--set", f"jobs.writable={self.out}", *more)
+
+    def body(self, name):
+        script = f'echo "$FALAJ_ATTEMPT" >> {self.out}/{name}'
+        return {"command": ["sh", "-c", script], "name": name,
+                "resources": {"cpus": 0.2, "memory": "32Mi"}}
+
+    def lines(self, name):
+        with open(os.path.join(self.out, name)) as file:
+            return file.read().split()
+
+    def test_killed_again_and_again_no_job_is_lost_or_run_twice(self):
+        chance = seeded("jobs")
+        server = self.jobs_server("--set", "jobs.waiting_max=2000").start()
+        taken = {}
+        lock = threading.Lock()
+        over = threading.Event()
+
+        def submit():
+            # A job without an answer may or may not be there: only what was taken counts.
+            for number in range(JOBS):
+                name = f"job-{number}"
+                while name not in taken and not over.is_set():
+                    with lock:
+                        try:
+                            reply = server.request("POST", "/api/v1/jobs", self.body(name))
+                        except (OSError, http.client.HTTPException):
+                            continue
+                        self.assertIn(reply.status, (202, 429, 503), reply.text)
+                        if reply.status == 202:
+                            taken[name] = reply.value["id"]
+
+        client = threading.Thread(target=submit)
+        client.start()
+        try:
+            for _ in range(KILLS):
+                at_random_moment(chance, 0.4)
+                server.process.kill()
+                with lock:
+                    server.kill()
+                    server.start()
+        finally:
+            client.join()
+            over.set()
+        self.assertEqual(len(taken), JOBS)
+        self.check_all(server, taken)
+
+    def check_all(self, server, taken):
+        def all_over():
+            states = self.states(server)
+            return all(states.get(job, "succeeded") in OVER for job in taken.values())
+        wait_until(all_over, "all jobs to end", 600)
+        runs = collections.Counter()
+        for name, job in taken.items():
+            state = server.get(f"/api/v1/jobs/{job}")
+            self.assertEqual(state["status"], "succeeded", state)
+            mine = [line for line in self.lines(name) if line.startswith(job + "-")]
+            self.assertIn(f"{job}-{state['attempt']}", mine, "its last attempt ran")
+            for line in self.lines(name):
+                runs[line] += 1
+        twice = {attempt: count for attempt, count in runs.items() if count > 1}
+        self.assertEqual(twice, {}, "no attempt ran twice")
+        self.assertTrue(server.audit_holds())
+
+    @staticmethod
+    def states(server):
+        return {job["id"]: job["status"] for job in server.get("/api/v1/jobs")["jobs"]}
+
+    def test_a_burst_past_the_limit_is_answered_429_and_loses_nothing(self):
+        server = self.jobs_server("--set", "jobs.waiting_max=10", "--set", "jobs.node_cpus=1")
+        server.start()
+        blocker = server.good("POST", "/api/v1/jobs", {"command": ["sleep", "1000"]})["id"]
+        wait_until(lambda: server.get(f"/api/v1/jobs/{blocker}")["status"] == "running", "it runs")
+        replies = [server.request("POST", "/api/v1/jobs", self.body(f"job-{i}")) for i in range(30)]
+        self.assertEqual(collections.Counter(reply.status for reply in replies), {202: 10, 429: 20})
+        refused = next(reply for reply in replies if reply.status == 429)
+        self.assertEqual(refused.code, "FJ-4005")
+        server.good("POST", f"/api/v1/jobs/{blocker}:cancel", {})
+        for reply in replies:
+            if reply.status == 202:
+                self.assertEqual(server.job_ended(reply.value["id"])["status"], "succeeded")
+
+    def test_a_command_that_misbehaves_is_held(self):
+        server = self.jobs_server().start()
+
+        def run(script, **more):
+            body = {"command": ["sh", "-c", script], **more}
+            return server.job_ended(server.good("POST", "/api/v1/jobs", body)["id"])
+
+        hungry = run("exec tail /dev/zero", resources={"memory": "64Mi"})
+        self.assertEqual((hungry["status"], hungry["code"]), ("failed", "FJ-4003"), hungry)
+        stuck = run("trap '' TERM; sleep 1000 & wait; sleep 1000", time_max="200ms")
+        self.assertEqual((stuck["status"], stuck["code"]), ("failed", "FJ-4004"), stuck)
+        loud = run("yes falaj | head -c 40000000")
+        self.assertEqual(loud["status"], "succeeded", loud)
+        self.assertGreater(loud["result"]["log_bytes_cut"], 20_000_000)
+        log = server.request("GET", f"/api/v1/jobs/{loud['id']}/log").text
+        self.assertLessEqual(len(log), 64 * 1024)
+        nosy = run(f"cat {server.data}/keys.sealed")
+        self.assertEqual(nosy["status"], "failed", "the data folder is not its")
+        self.assertTrue(server.answers())
+
+
+if __name__ == "__main__":
+    unittest.main()
