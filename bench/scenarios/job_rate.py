@@ -110,7 +110,7 @@ class Slurm:
             "SlurmdLogFile": self.folder / "slurmd.log",
             "JobCompType": "jobcomp/filetxt",
             "JobCompLoc": self.records,
-            "ProctrackType": "proctrack/linuxproc",
+            "ProctrackType": "proctrack/pgid",
             "TaskPlugin": "task/none",
             "SelectType": "select/cons_tres",
             "SelectTypeParameters": "CR_Core",

@@ -1,9 +1,11 @@
+#include <filesystem>
+
 #include "app/libraries.h"
 #include "app/wiring.h"
 #include "base/log.h"
 #include "exec/sandbox.h"
 #include "jobs/command.h"
-#include "jobs/local_executor.h"
+#include "jobs/warden_executor.h"
 
 namespace falaj::app {
 namespace {
@@ -89,7 +91,10 @@ Result<Training> wire_training(const Options& options, Storage& storage,
   parts.retrain_due = std::make_unique<registry::RetrainDue>(*storage.sql, *storage.audit, clock);
   parts.models = std::make_unique<registry::Models>(*storage.sql, *storage.blobs, *storage.audit,
                                                     *storage.model_trust, clock);
-  parts.executor = jobs::make_local_executor(clock);
+  jobs::WardenExecutorOptions warden;
+  warden.folder = std::filesystem::absolute(options.data_folder).string() + "/warden";
+  warden.warden = {program_path(), "engine", "warden"};
+  parts.executor = FALAJ_TRY(jobs::make_warden_executor(std::move(warden)));
   parts.queue = FALAJ_TRY(jobs::Queue::open(queue_options(options, storage), *storage.sql,
                                             *storage.audit, metrics, clock));
   const jobs::CommandOptions commands = FALAJ_TRY(command_options(options));
