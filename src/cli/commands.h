@@ -140,32 +140,6 @@ Result<Value> entity_of(const std::vector<std::string>& keys);
 Status predict(const Session& session, const std::string& deployment,
                const std::vector<std::string>& keys);
 
-// Jobs (jobs.cc).
-struct JobChoice {
-  std::vector<std::string> command;
-  std::string name;
-  std::string queue;
-  std::int64_t priority = 0;
-  double cpus = 1;
-  std::string memory = "512Mi";
-  std::int64_t gpus = 0;
-  std::string time_max;  // "": what the server allows.
-  std::int64_t attempts_max = 1;
-  std::vector<std::string> after;
-  std::vector<std::string> env;  // NAME=value
-};
-// kWait prints the log as it comes and fails when the job fails.
-Status submit_job(const Session& session, const JobChoice& choice, Wait wait);
-// An id narrows to one; kLog prints what the job wrote.
-enum class JobView : std::uint8_t { kState, kLog };
-Status show_jobs(const Session& session, const std::string& id, JobView view);
-// One line, or with -o json all that is known.
-Status explain_job(const Session& session, const std::string& id);
-Status cancel_job(const Session& session, const std::string& id);
-// Prints what it writes until it ends.
-Status follow_job(const Session& session, const std::string& id);
-Status show_job_usage(const Session& session);
-
 // What is going on. A name or id narrows to one.
 Status show_deployments(const Session& session);
 Status show_monitors(const Session& session, const std::string& name);

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "base/units.h"
-#include "cli/commands.h"
+#include "cli/job_commands.h"
 
 namespace falaj::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/internal/words.h"
+#include "cli/job_commands.h"
 
 namespace falaj::cli {
 
