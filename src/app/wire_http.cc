@@ -97,6 +97,9 @@ Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
                  security::Identity& identity, Http& http, telemetry::Metrics& metrics) {
   net::ServerOptions server = options.http;
   server.tls = tls.server();
+  http.services->resolve_subject = [&identity](const std::string& subject) {
+    return identity.resolve(subject);
+  };
   server.make_spool = [folder = options.data_folder + "/uploads"] { return open_spool(folder); };
   server.gate_blocks = [&identity](const net::Request& request) {
     return api::Gate::blocks(request) ||

@@ -102,7 +102,7 @@ constexpr ErrorInfo kErrors[] = {
      "Send every key that the entity declares."},
 
     {ErrorId::kJobFailed, Code::kFailedPrecondition, "The job ended with a failure",
-     "Read the last lines of its log; 'falaj runs' names it."},
+     "Read the last lines of its log: 'falaj jobs logs ID'."},
     {ErrorId::kJobKilled, Code::kCancelled, "The job was killed",
      "See the audit for who stopped it; start it again if it is still wanted."},
     {ErrorId::kJobOutOfMemory, Code::kResourceExhausted, "The job needed more memory than allowed",

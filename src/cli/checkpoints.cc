@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "base/units.h"
 #include "cli/cli.h"
@@ -119,7 +121,11 @@ Result<int> run_kept(const KeepChoice& choice) {
   std::string restored;
   Result<ckpt::Restored> newest = ckpt::restore(choice.folder);
   if (!newest.ok() && newest.error().code != Code::kNotFound) return newest.error();
-  if (newest.ok()) restored = newest->path;
+  if (newest.ok()) {
+    std::error_code error;  // The command may change its folder.
+    restored = std::filesystem::absolute(newest->path, error).lexically_normal().string();
+    if (error) return Error{Code::kInternal, "find the current folder: " + error.message()};
+  }
   const pid_t child =
       FALAJ_TRY(start_command(choice.command, keeper->saves_path(), restored, before));
   const int code = wait_for(child, watched);

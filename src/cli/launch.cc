@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <system_error>
 #include <thread>
 
 #include "base/descriptor.h"
@@ -138,13 +139,27 @@ Result<launch::ChannelOptions> channel_of(const LaunchChoice& choice) {
   return channel;
 }
 
-launch::LocalNodeOptions local_node(const LaunchChoice& choice) {
+// Absolute, because workers may change their folder; made when it is missing.
+Result<std::string> checkpoint_folder(const std::string& given) {
+  if (given.empty()) return given;
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(given, error);
+  if (!error) std::filesystem::create_directories(path, error);
+  if (!error && !std::filesystem::is_directory(path, error) && !error) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
+  if (!error) return path.lexically_normal().string();
+  return Error{Code::kInvalidArgument,
+               "make the folder of --checkpoints, " + given + ": " + error.message()};
+}
+
+Result<launch::LocalNodeOptions> local_node(const LaunchChoice& choice) {
   launch::LocalNodeOptions node;
   node.argv = choice.command;
   node.inherited = own_environment();
   node.work_dir = std::filesystem::current_path().string();
   node.host = choice.host;
-  node.checkpoint_folder = choice.checkpoints;
+  node.checkpoint_folder = FALAJ_TRY(checkpoint_folder(choice.checkpoints));
   node.cpus = usable_cpus();
   if (choice.local_rank_argument) node.local_rank = launch::LocalRankArgument::kAppend;
   return node;
@@ -176,7 +191,7 @@ Result<launch::LaunchOptions> options_of(const LaunchChoice& choice) {
   options.launcher.rules = FALAJ_TRY(launch::LogRules::parse(choice.rules));
   options.launcher.print = [](std::string_view text) { write_all(STDOUT_FILENO, text); };
   options.launcher.tell = tell;
-  options.node = local_node(choice);
+  options.node = FALAJ_TRY(local_node(choice));
   if (choice.host.empty()) options.node.host = "127.0.0.1";
   options.name = node_name(choice);
   FALAJ_TRY(listen(choice, options));
@@ -189,7 +204,7 @@ Result<int> join(const LaunchChoice& choice) {
   options.channel = FALAJ_TRY(channel_of(choice));
   options.name = node_name(choice);
   options.slots = choice.slots < 0 ? 1 : bounded(choice.slots);
-  options.node = local_node(choice);
+  options.node = FALAJ_TRY(local_node(choice));
   options.tell = tell;
   const sigset_t signals = block_stop_signals();
   std::unique_ptr<launch::Agent> agent = FALAJ_TRY(launch::Agent::join(std::move(options)));

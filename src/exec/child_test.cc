@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <latch>
 #include <sstream>
@@ -469,6 +470,24 @@ TEST_F(SandboxTest, writes_its_folder_and_nothing_else) {
   EXPECT_NE(::access(outside.c_str(), F_OK), 0);
 }
 
+// Whoever chooses the program's path does not choose by a link what becomes readable.
+TEST_F(SandboxTest, a_link_as_the_program_opens_nothing) {
+  const std::string tools = folder_ + "_tools";
+  std::filesystem::create_directory(tools);
+  std::filesystem::copy_file("/bin/true", tools + "/tool");
+  std::filesystem::create_symlink(tools + "/tool", folder_ + "/link");
+  ChildSpec plain = sandboxed("");
+  plain.argv = {tools + "/tool"};
+  const ChildExit end = run(std::move(plain));
+  EXPECT_EQ(end.code, 0);
+  if (held(end, "landlock")) {
+    ChildSpec linked = sandboxed("");
+    linked.argv = {folder_ + "/link"};
+    EXPECT_FALSE(Child::start(std::move(linked)).ok());
+  }
+  std::filesystem::remove_all(tools);
+}
+
 TEST_F(SandboxTest, read_only_means_read_only) {
   const std::string shared = folder_ + "_shared";
   ASSERT_EQ(::mkdir(shared.c_str(), 0755), 0);
@@ -499,7 +518,7 @@ TEST_F(SandboxTest, has_no_network_but_itself) {
   EXPECT_EQ(log_text(), "['lo']\nloopback works\n");
 }
 
-TEST_F(SandboxTest, opens_no_socket_but_unix_and_internet_ones) {
+TEST_F(SandboxTest, opens_no_socket_but_internet_ones_and_pairs) {
   ChildSpec spec = sandboxed("");
   spec.argv = {
       "/usr/bin/python3", "-c",
@@ -509,12 +528,13 @@ TEST_F(SandboxTest, opens_no_socket_but_unix_and_internet_ones) {
       "    except OSError as why: print(errno.errorcode[why.errno])\n"
       "make(socket.AF_UNIX); make(socket.AF_INET); make(socket.AF_INET6)\n"
       "make(socket.AF_NETLINK); make(socket.AF_PACKET); make(38)\n"
-      "make(40, socket.SOCK_STREAM)\n"};  // 38: the kernel's ciphers; 40: virtual machines.
+      "make(40, socket.SOCK_STREAM)\n"
+      "socket.socketpair(); print('a pair')\n"};  // 38: the kernel's ciphers; 40: virtual machines.
   const ChildExit end = run(std::move(spec));
   ASSERT_TRUE(held(end, "seccomp"));
   EXPECT_EQ(log_text(),
-            "made\nmade\nmade\n"
-            "EAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\n");
+            "EAFNOSUPPORT\nmade\nmade\n"
+            "EAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\na pair\n");
 }
 
 // As on a machine that grants no namespaces. For a process that ends soon.
@@ -540,7 +560,7 @@ TEST_F(SandboxDeathTest, without_a_network_of_its_own_there_is_none) {
     ChildSpec spec = sandboxed("");
     spec.argv = {"/usr/bin/python3", "-c",
                  "import socket\n"
-                 "socket.socket(socket.AF_UNIX).close()\n"
+                 "socket.socketpair()\n"
                  "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
                  "except OSError: exit(7)\n"};
     const ChildExit end = run(std::move(spec));

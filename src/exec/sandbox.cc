@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
 #include <sched.h>
@@ -73,8 +74,7 @@ std::set<std::string> loaded_library_folders() {
   return folders;
 }
 
-void allow(int ruleset, std::uint64_t handled, const std::string& path, std::uint64_t rights) {
-  const Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+void allow(int ruleset, std::uint64_t handled, const Fd& place, std::uint64_t rights) {
   if (!place.open()) return;  // What does not exist needs no permission.
   struct stat about {};
   if (::fstat(place.get(), &about) == 0 && !S_ISDIR(about.st_mode)) rights &= kFileRights;
@@ -82,6 +82,23 @@ void allow(int ruleset, std::uint64_t handled, const std::string& path, std::uin
   rule.allowed_access = rights & handled;
   rule.parent_fd = place.get();
   ::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+}
+
+void allow(int ruleset, std::uint64_t handled, const std::string& path, std::uint64_t rights) {
+  allow(ruleset, handled, Fd(::open(path.c_str(), O_PATH | O_CLOEXEC)), rights);
+}
+
+// The program itself, when it is a plain file and no link is on the way to it: who may choose the
+// path could turn a link to any file or folder while this looks, and back before it is started.
+void allow_program(int ruleset, std::uint64_t handled, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  const Fd place(
+      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+  struct stat about {};
+  if (!place.open() || ::fstat(place.get(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  allow(ruleset, handled, place, kReadExecute);
 }
 
 // The system as every program needs it: libraries, time zones, user names; no keys and no hashes.
@@ -140,7 +157,7 @@ void plan_landlock(SandboxPlan& plan, const Sandbox& sandbox, const std::string&
   }
   const int ruleset = plan.landlock_files.get();
   allow_system(ruleset, attributes.files);
-  allow(ruleset, attributes.files, program, kReadExecute);
+  allow_program(ruleset, attributes.files, program);
   for (const std::string& path : sandbox.read_only) {
     allow(ruleset, attributes.files, path, kReadExecute);
   }
@@ -259,10 +276,11 @@ constexpr std::uint32_t kNamespaceFlags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_
                                           CLONE_NEWNET;
 
 // Families of sockets that a child may open: others (packets, Bluetooth, the kernel's own) are
-// doors that no training program needs. Where the machine's network was to be out of reach and no
-// own one was granted, only those that stay on the machine are left.
-constexpr std::uint32_t kFamilies[] = {AF_UNIX, AF_INET, AF_INET6};
-enum class Reach : std::uint8_t { kOwnNetwork, kLocalOnly };
+// doors that no training program needs, and behind those with a path (AF_UNIX) stand the machine's
+// own services, which neither Landlock nor a network of its own keeps from it; pairs of them stay.
+// Where the machine's network was to be out of reach and no own one was granted, none are left.
+constexpr std::uint32_t kFamilies[] = {AF_INET, AF_INET6};
+enum class Reach : std::uint8_t { kOwnNetwork, kNothing };
 
 int refuse_calls(Reach reach) {
   constexpr std::size_t kCalls = std::size(kRefusedCalls);
@@ -288,7 +306,7 @@ int refuse_calls(Reach reach) {
   program[n++] = BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, kNamespaceFlags, 0, 1);
   program[n++] = BPF_STMT(BPF_RET | BPF_K, kRefuse);
   program[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  const std::size_t families = reach == Reach::kLocalOnly ? 1 : kFamiliesMost;
+  const std::size_t families = reach == Reach::kNothing ? 0 : kFamiliesMost;
   program[n++] =
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, static_cast<std::uint8_t>(families + 3));
   program[n++] = load(offsetof(seccomp_data, args));
@@ -399,7 +417,7 @@ void put_on_sandbox(const SandboxPlan& plan, StepReport& report) {
                plan.landlock_network.open() ? restrict_with(plan.landlock_network.get()) : ENOSYS);
   }
   report.add(Step::kCapabilities, drop_capabilities());
-  report.add(Step::kSystemCalls, refuse_calls(exposed ? Reach::kLocalOnly : Reach::kOwnNetwork));
+  report.add(Step::kSystemCalls, refuse_calls(exposed ? Reach::kNothing : Reach::kOwnNetwork));
 }
 
 }  // namespace internal

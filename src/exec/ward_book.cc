@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "exec/internal/fd.h"
+#include "exec/internal/ward_message.h"
 
 namespace falaj::exec::internal {
 namespace {
@@ -249,7 +250,7 @@ void WardBook::watch(int file, std::uint64_t mark) const {
 void WardBook::refuse(Entry& entry, const Error& why) {
   WardEnd how;
   how.reason = WardEndReason::kNotStarted;
-  how.detail = why.message;
+  how.detail = shortened(why.message, kDetailBytesMax);
   end(entry, std::move(how));
 }
 
@@ -357,6 +358,7 @@ void WardBook::finish(Entry& entry) {
 }
 
 void WardBook::end(Entry& entry, WardEnd how) {
+  how.detail = shortened(how.detail, kDetailBytesMax);
   how.ended_at = SystemClock().now();
   Ward ended = entry.ward;
   ended.end = how;

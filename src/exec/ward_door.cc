@@ -151,7 +151,16 @@ void WardDoor::queue(Connection& connection, std::string_view frame) const {
 
 void WardDoor::reply(Client client, const WardReply& reply) {
   const auto at = clients_.find(client);
-  if (at != clients_.end()) queue(at->second, frame_of(to_text(reply)));
+  if (at == clients_.end()) return;
+  std::string text = to_text(reply);
+  if (text.size() > kFrameBytesMax) {
+    // The client would hang up, and ask again for ever.
+    WardReply refusal;
+    refusal.number = reply.number;
+    refusal.error = Error(Code::kResourceExhausted, "the warden's reply is over 1 MiB");
+    text = to_text(refusal);
+  }
+  queue(at->second, frame_of(text));
 }
 
 void WardDoor::tell_all(const WardReply& reply) {

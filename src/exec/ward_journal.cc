@@ -27,16 +27,7 @@ Error failed(const std::string& what, const std::string& path) {
   return Error(Code::kUnavailable, what + " " + path + ": " + std::strerror(errno));
 }
 
-// At most so many bytes, and still UTF-8.
-std::string shortened(std::string_view text, std::size_t bytes_max) {
-  if (text.size() > bytes_max) {
-    text = text.substr(0, bytes_max);
-    while (!text.empty() && !is_valid_utf8(text)) text.remove_suffix(1);
-  }
-  return std::string(text);
-}
-
-std::vector<std::string> shortened(const std::vector<std::string>& texts) {
+std::vector<std::string> all_shortened(const std::vector<std::string>& texts) {
   std::vector<std::string> out;
   for (const std::string& text : texts) {
     if (out.size() < 12) out.push_back(shortened(text, 100));
@@ -109,14 +100,14 @@ Value begun_record(const Ward& ward, std::int64_t birth) {
   out["at"] = ward.started_at.nanos;
   out["pid"] = ward.pid;
   out["birth"] = birth;
-  out["held"] = value_of(shortened(ward.protections));
-  out["refused"] = value_of(shortened(ward.protections_refused));
+  out["held"] = value_of(all_shortened(ward.protections));
+  out["refused"] = value_of(all_shortened(ward.protections_refused));
   return out;
 }
 
 Value end_record(const Ward& ward) {
   WardEnd end = *ward.end;
-  end.detail = shortened(end.detail, 1024);
+  end.detail = shortened(end.detail, kDetailBytesMax);
   Value out;
   out["end"] = ward.id;
   out["how"] = value_of(end);

@@ -225,6 +225,16 @@ std::string frame_of(std::string_view body) {
   return out.append(body);
 }
 
+std::size_t text_bytes(const Ward& ward) { return to_json(encode(ward)).size() + 1; }
+
+std::string shortened(std::string_view text, std::size_t bytes_max) {
+  if (text.size() > bytes_max) {
+    text = text.substr(0, bytes_max);
+    while (!text.empty() && !is_valid_utf8(text)) text.remove_suffix(1);
+  }
+  return std::string(text);
+}
+
 Status check_ward_id(std::string_view id) {
   const auto permitted = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||

@@ -57,6 +57,24 @@ TEST(WardMessage, a_reply_survives_the_wire) {
   EXPECT_EQ(parse_reply(to_text(refusal)).value(), refusal);
 }
 
+TEST(WardMessage, the_bytes_of_a_ward_are_those_of_its_text) {
+  WardReply reply;
+  Ward ward;
+  ward.id = "a";
+  ward.end = WardEnd{WardEndReason::kNotStarted, 0, std::string(1000, '\x01')};
+  reply.wards = {ward};
+  const std::size_t one = to_text(reply).size();
+  reply.wards.push_back(ward);
+  EXPECT_EQ(to_text(reply).size() - one, text_bytes(ward));
+  EXPECT_GT(text_bytes(ward), 6000u);
+}
+
+TEST(WardMessage, what_is_cut_is_still_text) {
+  EXPECT_EQ(shortened("grüße", 10), "grüße");
+  EXPECT_EQ(shortened("grüße", 4), "grü");
+  EXPECT_EQ(shortened("grüße", 3), "gr");
+}
+
 TEST(WardMessage, refuses_what_is_out_of_bounds) {
   const auto refused = [](void (*spoil)(WardRequest&)) {
     WardRequest request = a_start();

@@ -223,13 +223,10 @@ class Warden {
   void list(const std::string& after, WardReply& reply) const {
     std::size_t bytes = 0;
     book_->each_after(after, [&](const Ward& ward) {
-      if (bytes > kPageBytes) {
+      bytes += internal::text_bytes(ward);
+      if (bytes > kPageBytes && !reply.wards.empty()) {
         reply.more = true;
         return false;
-      }
-      bytes += 400 + (ward.end ? 2 * ward.end->detail.size() : 0);
-      for (const auto* texts : {&ward.protections, &ward.protections_refused}) {
-        for (const std::string& text : *texts) bytes += 2 * text.size() + 4;
       }
       reply.wards.push_back(ward);
       return true;

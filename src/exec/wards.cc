@@ -172,7 +172,7 @@ class WardenClient final : public Wards {
       Answer answer = one(request_of(WardOp::kList, out.empty() ? "" : out.back().id, {}));
       FALAJ_TRY(answer.error_or_ok());
       for (Ward& ward : answer.reply.wards) out.push_back(std::move(ward));
-      if (!answer.reply.more) return out;
+      if (!answer.reply.more || answer.reply.wards.empty()) return out;
     }
   }
 

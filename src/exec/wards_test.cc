@@ -341,6 +341,24 @@ TEST_F(WardsTest, many_at_once_all_run_and_all_are_recorded) {
   EXPECT_TRUE(wards_->list()->empty());
 }
 
+TEST_F(WardsTest, are_listed_however_long_their_reasons_are) {
+  std::vector<std::pair<std::string, WardSpec>> many;
+  for (int i = 0; i < 200; ++i) {
+    WardSpec spec = shell("", "log-" + std::to_string(i));
+    spec.argv = {"/no/" + std::string(5000, '\x01')};  // Six bytes each in JSON.
+    many.emplace_back("w" + std::to_string(i), spec);
+  }
+  for (const Status& status : wards_->start_all(many)) EXPECT_TRUE(status.ok());
+  for (const auto& [id, spec] : many) {
+    const Ward ward = wait_end(id);
+    EXPECT_EQ(ward.end->reason, WardEndReason::kNotStarted);
+    EXPECT_EQ(ward.end->detail.size(), 1024u);
+  }
+  const auto list = wards_->list();
+  ASSERT_TRUE(list.ok()) << list.error().message;
+  EXPECT_EQ(list->size(), many.size());
+}
+
 TEST_F(WardsTest, have_a_warden_that_goes_when_it_is_not_needed) {
   start("a", shell("exec cat " + fifo()));
   const pid_t warden = parent_of(wait_pid("a"));

@@ -239,15 +239,25 @@ std::string minutes_text(Timestamp at, Timestamp now) {
   return to_string(Duration::minutes((nanos + kMinute - 1) / kMinute));
 }
 
-Why why_of(const Drawing& drawing, const Scene& scene, const scheduler::Reason& reason,
-           Timestamp now) {
+void name_first(const Candidate& job, Why& why) {
+  if (job.waits_for.empty()) return;
+  why.text = "waits for job " + job.waits_for.str();
+  if (job.unmet > 1) why.text += " and " + std::to_string(job.unmet - 1) + " more";
+  why.text += ", which must succeed first";
+  why.constraint = "job " + job.waits_for.str();
+}
+
+Why why_of(const Drawing& drawing, const Scene& scene, const scheduler::Hold& hold, Timestamp now) {
+  const scheduler::Reason& reason = hold.reason;
   Why why;
   why.code = scheduler::to_string(reason.code);
   fill_in(drawing, scene, reason, why);
   why.earliest = reason.earliest;
   why.latest = reason.latest;
+  const bool after_another = reason.code == scheduler::ReasonCode::kDependency;
+  if (after_another) name_first(scene.jobs[hold.job], why);
   if (reason.latest == Timestamp::max()) {
-    why.text += "; does not start without a change";
+    if (!after_another) why.text += "; does not start without a change";
   } else {
     why.text += "; starts in " + minutes_text(reason.earliest, now) + " to " +
                 minutes_text(reason.latest, now);
@@ -313,7 +323,7 @@ Verdict judge(const Scene& scene, Timestamp now) {
   for (const Index job : decided.released) out.release.push_back(job);
   for (const scheduler::Preempt& preempt : decided.preempt) out.preempt.push_back(preempt.job);
   for (const scheduler::Hold& hold : decided.hold) {
-    out.hold.emplace_back(hold.job, why_of(drawing, scene, hold.reason, now));
+    out.hold.emplace_back(hold.job, why_of(drawing, scene, hold, now));
   }
   return out;
 }

@@ -44,7 +44,8 @@ struct Candidate {
   Timestamp queued_at{};
   Timestamp started_at{};
   Duration run_max{};       // 0: unknown.
-  std::uint32_t unmet = 0;  // Jobs that must end first.
+  std::uint32_t unmet = 0;  // Jobs that must end first …
+  JobId waits_for{};        // … and the first of them.
   std::uint16_t gpus = 0;   // Devices, unless it waits.
 };
 

@@ -65,10 +65,12 @@ TEST(Admission, a_higher_priority_goes_first) {
 TEST(Admission, dependencies_and_engines_wait_their_turn) {
   Scene s = scene({job("a", 1, 100), job("b", 2, 100), job("c", 3, 100)});
   s.jobs[0].unmet = 2;
+  s.jobs[0].waits_for = JobId("z");
   s.jobs[1].runs = s.jobs[2].runs = Runs::kEngine;
   const Verdict v = judge(s, kNow);
   EXPECT_EQ(admitted(s, v), (std::vector<std::string>{"b"}));
   EXPECT_EQ(why(v, 0).code, "dependency");
+  EXPECT_EQ(why(v, 0).text, "waits for job z and 1 more, which must succeed first");
   EXPECT_NE(why(v, 2).text.find("1 training job"), std::string::npos) << why(v, 2).text;
 }
 

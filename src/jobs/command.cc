@@ -25,6 +25,12 @@ void set_if_absent(std::vector<std::pair<std::string, std::string>>& env, std::s
   if (!there) env.emplace_back(name, std::move(value));
 }
 
+// What only the server says: which devices a job has, and which job it is.
+bool is_ours(const std::string& name) {
+  return name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_VISIBLE_DEVICES" ||
+         name.starts_with("FALAJ_");
+}
+
 std::string device_list(std::uint16_t gpus) {
   std::string text;
   for (unsigned i = 0; i < 16; ++i) {
@@ -89,6 +95,7 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
   Work work;
   work.argv = command_of(job.spec.payload);
   work.env = env_of(job.spec.payload);
+  std::erase_if(work.env, [](const auto& variable) { return is_ours(variable.first); });
   set_if_absent(work.env, "PATH", std::string(kPath));
   set_if_absent(work.env, "HOME", files.work_dir);
   set_if_absent(work.env, "TMPDIR", files.work_dir);
@@ -96,7 +103,8 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
   // As many threads as it has processors, for the libraries that ask nobody.
   const std::int64_t threads = std::max<std::int64_t>(1, request.resources.cpu_milli / 1000);
   set_if_absent(work.env, "OMP_NUM_THREADS", std::to_string(threads));
-  set_if_absent(work.env, "CUDA_VISIBLE_DEVICES", device_list(gpus));
+  work.env.emplace_back("CUDA_VISIBLE_DEVICES", device_list(gpus));
+  work.env.emplace_back("NVIDIA_VISIBLE_DEVICES", device_list(gpus));
   work.env.emplace_back("FALAJ_JOB", job.id.str());
   work.env.emplace_back("FALAJ_ATTEMPT", to_string(AttemptId{job.id, job.epoch}));
   work.env.emplace_back("FALAJ_PROJECT", job.spec.project);

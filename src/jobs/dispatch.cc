@@ -46,6 +46,7 @@ void LocalQueue::collect_ends() {
   }
   std::set<AttemptId> known;
   std::vector<AttemptId> stale;
+  std::vector<AttemptId> leaving;  // Asked before, perhaps in vain or by a server that died.
   {
     MutexLock lock(mutex_);
     for (const Attempt& attempt : *listed) {
@@ -53,7 +54,9 @@ void LocalQueue::collect_ends() {
       const auto found = running_.find(attempt.id.job);
       if (found == running_.end() || found->second.attempt != attempt.id) {
         stale.push_back(attempt.id);
-      } else if (attempt.end && !std::exchange(found->second.finishing, true)) {
+      } else if (!attempt.end) {
+        if (found->second.cancelled || found->second.preempted) leaving.push_back(attempt.id);
+      } else if (!std::exchange(found->second.finishing, true)) {
         tasks_.push_back({attempt.id.job, attempt.end});
       }
     }
@@ -68,6 +71,7 @@ void LocalQueue::collect_ends() {
     }
   }
   tasked_.notify_all();
+  for (const AttemptId& id : leaving) (void)executor_->stop(id);
   for (const AttemptId& id : stale) {
     (void)executor_->stop(id);
     (void)executor_->forget(id);  // A running one is forgotten once it has ended.
@@ -142,6 +146,7 @@ Scene LocalQueue::picture() {
     Candidate& job = scene.jobs.back();
     if (const auto unmet = unmet_.find(id); unmet != unmet_.end()) {
       job.unmet = static_cast<std::uint32_t>(unmet->second.size());
+      job.waits_for = unmet->second.front();
     }
     const bool runs = job.stage == Stage::kRunning || job.stage == Stage::kStopping;
     if (runs && job.run_max.nanos > 0) {

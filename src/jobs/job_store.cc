@@ -164,6 +164,13 @@ Status happen(SqlTransaction& tx, Job& job, Event event) {
   return {};
 }
 
+Result<bool> cancel_was_asked(SqlTransaction& tx, const JobId& id) {
+  const SqlRows rows =
+      FALAJ_TRY(tx.query("SELECT COUNT(*) FROM job_events WHERE job = ? AND kind = ?",
+                         {id.str(), static_cast<std::int64_t>(EventKind::kCancelAsked)}));
+  return rows.at(0).integer(0) > 0;
+}
+
 Event event_of(EventKind kind, Timestamp at, int attempt, Value detail = Value::object()) {
   Event event;
   event.kind = kind;
@@ -295,16 +302,17 @@ Result<JobStore::Dependencies> JobStore::look_at(const std::string& project,
   return out;
 }
 
-Result<std::vector<Job>> JobStore::recover() {
-  std::vector<Job> unfinished;
+Result<std::vector<JobStore::Unfinished>> JobStore::recover() {
+  std::vector<Unfinished> unfinished;
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
     unfinished.clear();
     for (const SqlRow& row : FALAJ_TRY(tx.query(kSelectUnfinished))) {
       Job job = FALAJ_TRY(job_from_row(row));
-      if (job.status == JobStatus::kRunning && job.spec.type != kCommandType) {
+      const bool cancelled = FALAJ_TRY(cancel_was_asked(tx, job.id));
+      if (job.status == JobStatus::kRunning && job.spec.type != kCommandType && !cancelled) {
         FALAJ_TRY(happen(tx, job, requeued(job, job.attempts, "the server died")));
       }
-      unfinished.push_back(std::move(job));
+      unfinished.push_back({std::move(job), cancelled});
     }
     return {};
   }));

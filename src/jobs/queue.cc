@@ -70,9 +70,9 @@ Status LocalQueue::recover() {
     return Error(ErrorId::kDataFolderReadOnly,
                  "cannot create the jobs' folder " + options_.work_folder + ": " + error.message());
   }
-  const std::vector<Job> unfinished = FALAJ_TRY(store_.recover());
+  const auto unfinished = FALAJ_TRY(store_.recover());
   MutexLock lock(mutex_);
-  for (const Job& job : unfinished) enter(job);
+  for (const auto& [job, cancelled] : unfinished) enter(job, cancelled);
   return {};
 }
 
@@ -176,16 +176,22 @@ void LocalQueue::show_counts() {
   gauges_.running.set(static_cast<double>(running_.size()));
 }
 
-// A job joins those that wait; a command that runs already is the executor's.
-void LocalQueue::enter(const Job& job) {
+// A job joins those that wait; a command that runs already is the executor's, which is asked to
+// stop it when it was cancelled (collect_ends). Of any other cancelled one a worker writes the end.
+void LocalQueue::enter(const Job& job, bool cancelled) {
   Candidate candidate = candidate_of(job);
   candidate.sequence = ++sequence_;
-  if (job.status == JobStatus::kRunning) {
+  if (job.status == JobStatus::kRunning || cancelled) {
     candidate.stage = Stage::kRunning;
     candidate.started_at = clock_.now();
     Running& running = running_[job.id];
-    running.attempt = AttemptId{job.id, job.epoch};
-    running.told = round_;
+    running.cancelled = cancelled;
+    if (job.status == JobStatus::kRunning && job.spec.type == kCommandType) {
+      running.attempt = AttemptId{job.id, job.epoch};
+      running.told = round_;
+    } else {
+      tasks_.push_back({job.id, {}});
+    }
   } else {
     ++waiting_;
     if (!job.spec.request.after.empty()) unmet_[job.id] = job.spec.request.after;
@@ -212,7 +218,7 @@ Result<JobId> LocalQueue::submit(const security::RequestContext& context, JobSpe
   {
     MutexLock lock(mutex_);
     --arriving_;
-    if (job.ok()) enter(*job);
+    if (job.ok()) enter(*job, false);
   }
   if (!job.ok()) return std::move(job).error();
   asked_.notify_all();

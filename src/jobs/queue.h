@@ -134,6 +134,7 @@ class Queue {
   // Engine jobs left running by a dead server go back to the queue, and fail at start() (their
   // handler is told, as if killed) when that was their last attempt. Commands go on where the
   // executor still knows them; the others begin another attempt, which costs them nothing.
+  // Whatever a cancel was asked for ends cancelled after start(), and never runs again.
   static Result<std::unique_ptr<Queue>> open(const QueueOptions& options, storage::SqlStore& sql,
                                              security::Audit& audit, telemetry::Metrics& metrics,
                                              const Clock& clock);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "jobs/command.h"
 #include "jobs/local_executor.h"
@@ -27,6 +28,26 @@ class MovedClock final : public Clock {
 
  private:
   std::atomic<std::int64_t> nanos_{Timestamp::from_seconds(1'780'000'000).nanos};
+};
+
+// Does not hear that it is to stop something while it is told so.
+class DeafExecutor final : public Executor {
+ public:
+  explicit DeafExecutor(std::unique_ptr<Executor> inner) : inner_(std::move(inner)) {}
+  std::atomic<bool> deaf{true};
+
+  Status start(const AttemptId& id, const Work& work) override { return inner_->start(id, work); }
+  Status stop(const AttemptId& id) override {
+    return deaf ? Status(Error(Code::kUnavailable, "what?")) : inner_->stop(id);
+  }
+  Result<std::vector<Attempt>> list() const override { return inner_->list(); }
+  Status forget(const AttemptId& id) override { return inner_->forget(id); }
+  void when_changed(std::function<void()> changed) override {
+    inner_->when_changed(std::move(changed));
+  }
+
+ private:
+  std::unique_ptr<Executor> inner_;
 };
 
 class CommandsTest : public ::testing::Test {
@@ -62,6 +83,13 @@ class CommandsTest : public ::testing::Test {
     commands.time_max = Duration::minutes(5);
     queue_->run_commands(*executor_, commands);
   }
+  DeafExecutor& deafen() {
+    auto deaf = std::make_unique<DeafExecutor>(std::move(executor_));
+    DeafExecutor& out = *deaf;
+    executor_ = std::move(deaf);
+    reopen();
+    return out;
+  }
   JobSpec spec_of(const std::string& script) {
     JobSpec spec;
     spec.type = kCommandType;
@@ -90,9 +118,11 @@ class CommandsTest : public ::testing::Test {
     return "echo $FALAJ_ATTEMPT > $FOLDER/" + name + ".ran; read -r go < $FOLDER/" + name + ".go";
   }
   std::string runs(const std::string& name) {
-    std::ifstream ran(folder_ / (name + ".ran"));
     std::string attempt;
-    std::getline(ran, attempt);
+    while (attempt.empty()) {  // The writer before may not have closed its end yet.
+      std::ifstream ran(folder_ / (name + ".ran"));
+      std::getline(ran, attempt);
+    }
     return attempt;
   }
   void go(const std::string& name) { std::ofstream(folder_ / (name + ".go")) << "go\n"; }
@@ -119,6 +149,7 @@ TEST_F(CommandsTest, a_command_runs_and_its_end_is_told) {
   const std::string log = *queue_->log_tail(id);
   EXPECT_TRUE(log.starts_with("hello " + id.str() + "\n")) << log;
   EXPECT_NE(log.find("jobs/" + id.str() + "-1"), std::string::npos) << log;
+  queue_->stop();  // Its worker cleans up after the end was written.
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "jobs")) << "its folder and log file are gone";
   EXPECT_TRUE(executor_->list()->empty());
   const std::vector<Event> events = *queue_->events(id);
@@ -182,6 +213,7 @@ TEST_F(CommandsTest, a_job_that_waits_says_why) {
   const JobId third = submit(later);
   const Why why = *queue_->why(third);
   EXPECT_EQ(why.code, "dependency") << why.text;
+  EXPECT_EQ(why.text, "waits for job " + second.str() + ", which must succeed first");
   EXPECT_EQ(queue_->why(second)->code, "capacity") << queue_->why(second)->text;
   EXPECT_EQ(queue_->why(first)->code, "running");
   ASSERT_EQ(queue_->usage(context_.project)->size(), 1u);
@@ -339,6 +371,76 @@ TEST_F(CommandsTest, what_was_lost_is_tried_again_and_costs_nothing) {
   EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
   EXPECT_EQ(job.attempts, 1);
   EXPECT_EQ(job.epoch, 2);
+}
+
+TEST_F(CommandsTest, what_was_stopped_from_outside_is_tried_again_and_costs_nothing) {
+  queue_->start();
+  const JobId id = submit(spec_of(gated("a")));
+  EXPECT_EQ(runs("a"), id.str() + "-1");
+  ASSERT_TRUE(executor_->stop({id, 1}).ok());
+  EXPECT_EQ(runs("a"), id.str() + "-2");
+  go("a");
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
+  EXPECT_EQ(job.attempts, 1);
+}
+
+TEST_F(CommandsTest, who_did_not_hear_of_a_cancel_is_asked_again) {
+  DeafExecutor& executor = deafen();
+  queue_->start();
+  const JobId id = submit(spec_of(gated("a")));
+  runs("a");
+  ASSERT_TRUE(queue_->cancel(context_, id).ok());
+  executor.deaf = false;
+  EXPECT_EQ(ended(id).status, JobStatus::kCancelled);
+}
+
+TEST_F(CommandsTest, a_cancel_is_remembered_after_a_restart) {
+  DeafExecutor& executor = deafen();
+  queue_->start();
+  const JobId id = submit(spec_of(gated("a")));
+  runs("a");
+  ASSERT_TRUE(queue_->cancel(context_, id).ok());
+  queue_->stop();
+  executor.deaf = false;
+  reopen();
+  EXPECT_EQ(queue_->get(id)->status, JobStatus::kRunning);
+  queue_->start();
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kCancelled);
+  EXPECT_EQ(job.epoch, 1) << "it was not begun again";
+}
+
+TEST_F(CommandsTest, a_cancelled_command_that_was_lost_is_not_tried_again) {
+  deafen();
+  queue_->start();
+  const JobId id = submit(spec_of(gated("a")));
+  runs("a");
+  ASSERT_TRUE(queue_->cancel(context_, id).ok());
+  queue_->stop();
+  executor_ = make_local_executor(clock_);  // The old one dies with its process.
+  reopen();
+  queue_->start();
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kCancelled);
+  EXPECT_EQ(job.epoch, 1);
+}
+
+TEST_F(CommandsTest, a_job_cannot_say_which_devices_it_has_nor_which_job_it_is) {
+  Job job;
+  job.id = JobId("one");
+  job.spec = spec_of("exit 0");
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "FALAJ_JOB"}) {
+    job.spec.payload["env"][name] = "all";
+  }
+  const Work work = command_work({}, job, attempt_files(folder_.path(), {job.id, 1}), 0b101);
+  const std::multimap<std::string, std::string> env(work.env.begin(), work.env.end());
+  for (const auto& [name, text] :
+       {std::pair("CUDA_VISIBLE_DEVICES", "0,2"), std::pair("NVIDIA_VISIBLE_DEVICES", "0,2"),
+        std::pair("FALAJ_JOB", "one")}) {
+    ASSERT_EQ(env.count(name), 1u) << name;
+    EXPECT_EQ(env.find(name)->second, text);
+  }
 }
 
 TEST_F(CommandsTest, what_nobody_asked_for_is_stopped_and_forgotten) {

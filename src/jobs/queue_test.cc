@@ -380,6 +380,24 @@ TEST_F(QueueTest, a_job_that_no_worker_holds_can_be_cancelled) {
   EXPECT_EQ(queue_->get(id)->status, JobStatus::kCancelled);
 }
 
+TEST_F(QueueTest, a_cancel_that_a_dead_server_left_is_carried_out) {
+  const JobId id = submit("exit 0");
+  ASSERT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(
+                        tx.execute("INSERT INTO job_events (job, sequence, at, kind, attempt,"
+                                   " detail) VALUES (?, 2, 0, 4, 0, '{}')",
+                                   {id.str()}));
+                    return {};
+                  })
+                  .ok());
+  reopen();
+  queue_->start();
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kCancelled);
+  EXPECT_EQ(job.attempts, 0);
+  EXPECT_EQ(handler_.exits(), (std::vector<exec::ExitReason>{exec::ExitReason::kStopped}));
+}
+
 TEST_F(QueueTest, shows_what_a_process_printed) {
   EXPECT_EQ(queue_->log_tail(JobId("none")).error().code, Code::kNotFound);
   const JobId id =

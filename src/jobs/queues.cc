@@ -8,6 +8,7 @@ namespace falaj::jobs {
 namespace {
 
 constexpr double kUnitsMost = 1e6;
+constexpr std::int64_t kBytesMost = std::int64_t{1} << 50;  // Sums of many stay in range.
 constexpr int kDepthMost = 6;  // Below the machine itself, within scheduler::kMaxDepth.
 
 enum class Unit : std::uint8_t { kMilli, kBytes };
@@ -17,13 +18,14 @@ Result<std::int64_t> amount(Fields& fields, std::string_view key, std::int64_t f
   if (fields.any(key).is_null()) return fallback;
   if (unit == Unit::kBytes) {
     const std::int64_t bytes = FALAJ_TRY(fields.bytes(key, 0));
-    if (bytes >= 0) return bytes;
+    if (bytes >= 0 && bytes <= kBytesMost) return bytes;
   } else {
     const double units = FALAJ_TRY(fields.number(key, 0));
     if (units >= 0 && units <= kUnitsMost) return std::int64_t{std::llround(units * 1000)};
   }
-  return Error(ErrorId::kOutOfRange,
-               fields.where() + ": '" + std::string(key) + "' is an amount of at least 0");
+  return Error(ErrorId::kOutOfRange, fields.where() + ": '" + std::string(key) +
+                                         "' is within 0 and " +
+                                         (unit == Unit::kBytes ? "1024Ti" : "1000000"));
 }
 
 Result<ResourceQuota> decode_resource(Fields& quota, std::string_view name, Unit unit) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/decode.h"
+#include "base/json.h"
 #include "base/units.h"
 
 namespace falaj::jobs {
@@ -27,6 +28,13 @@ Error wrong(const Fields& fields, const std::string& what) {
 }
 
 bool has_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+// Shown on terminals and in logs as it is.
+bool is_showable(const std::string& text) {
+  return is_valid_utf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
+           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+         });
+}
 
 Result<Resources> decode_resources(const Value& value) {
   Fields fields(value, "job resources");
@@ -103,8 +111,9 @@ Result<std::vector<JobId>> decode_after(Fields& fields) {
 Result<Request> decode_request(Fields& fields) {
   Request out;
   out.name = FALAJ_TRY(fields.text("name"));
-  if (out.name.size() > kNameMax || has_nul(out.name)) {
-    return wrong(fields, "'name' has at most 128 characters");
+  if (out.name.size() > kNameMax) return wrong(fields, "'name' has at most 128 bytes");
+  if (!is_showable(out.name)) {
+    return wrong(fields, "'name' is UTF-8 without control characters");
   }
   out.queue = FALAJ_TRY(fields.text("queue"));
   if (!out.queue.empty()) FALAJ_TRY(check_name("queue", out.queue));

@@ -34,22 +34,39 @@ TEST(Submission, asks_for_little_unless_it_says_more) {
 }
 
 TEST(Submission, refuses_what_is_none) {
-  for (const char* json :
-       {R"({})", R"({"command":[]})", R"({"command":[""]})", R"({"command":"true"})",
-        R"({"command":["true"],"comand":1})", R"({"command":["true"],"resources":{"cpus":0}})",
-        R"({"command":["true"],"resources":{"cpus":1e9}})",
-        R"({"command":["true"],"resources":{"memory":"1"}})",
-        R"({"command":["true"],"resources":{"gpus":17}})",
-        R"({"command":["true"],"resources":{"cpu":1}})", R"({"command":["true"],"env":{"1A":"x"}})",
-        R"({"command":["true"],"env":{"A":1}})", R"({"command":["true"],"env":{"FALAJ_JOB":"x"}})",
-        R"({"command":["true"],"priority":1001})", R"({"command":["true"],"attempts_max":0})",
-        R"({"command":["true"],"time_max":"2y"})", R"({"command":["true"],"queue":"No Name"})"}) {
+  for (const char* json : {R"({})",
+                           R"({"command":[]})",
+                           R"({"command":[""]})",
+                           R"({"command":"true"})",
+                           R"({"command":["true"],"comand":1})",
+                           R"({"command":["true"],"resources":{"cpus":0}})",
+                           R"({"command":["true"],"resources":{"cpus":1e9}})",
+                           R"({"command":["true"],"resources":{"memory":"1"}})",
+                           R"({"command":["true"],"resources":{"gpus":17}})",
+                           R"({"command":["true"],"resources":{"cpu":1}})",
+                           R"({"command":["true"],"env":{"1A":"x"}})",
+                           R"({"command":["true"],"env":{"A":1}})",
+                           R"({"command":["true"],"env":{"FALAJ_JOB":"x"}})",
+                           R"({"command":["true"],"priority":1001})",
+                           R"({"command":["true"],"attempts_max":0})",
+                           R"({"command":["true"],"name":"a\u001b[2J"})",
+                           R"({"command":["true"],"name":"a\u007f"})",
+                           R"({"command":["true"],"name":"a\nb"})",
+                           R"({"command":["true"],"time_max":"2y"})",
+                           R"({"command":["true"],"queue":"No Name"})"}) {
     EXPECT_FALSE(decoded(json).ok()) << json;
   }
   Value zero;
   zero["command"] = Value::array();
   zero["command"].push(std::string("a\0b", 3));
   EXPECT_FALSE(decode_submission(zero).ok());
+  Value name;
+  name["command"] = Value::array();
+  name["command"].push("true");
+  name["name"] = "caf\xc3\xa9";
+  EXPECT_TRUE(decode_submission(name).ok());
+  name["name"] = "caf\xe9";
+  EXPECT_FALSE(decode_submission(name).ok()) << "no UTF-8";
   Value many;
   many["command"] = Value::array();
   for (int i = 0; i < 2000; ++i) many["command"].push("x");
@@ -74,7 +91,9 @@ TEST(QueueKind, reads_quotas_with_their_units) {
   EXPECT_EQ(spec->memory.nominal, std::int64_t{2} << 30);
   EXPECT_EQ(spec->weight_milli, 2000);
   for (const char* wrong :
-       {R"({"quota":{"cpu":{"nominal":-1}}})", R"({"quota":{"disk":{}}})", R"({"weight":0})",
+       {R"({"quota":{"cpu":{"nominal":-1}}})", R"({"quota":{"memory":{"nominal":"1025Ti"}}})",
+        R"({"quota":{"memory":{"borrow":1125899906842625}}})",
+        R"({"quota":{"memory":{"lend":"2000Ti"}}})", R"({"quota":{"disk":{}}})", R"({"weight":0})",
         R"({"quota":{"cpu":{"nominl":1}}})", R"({"parent":"A B"})"}) {
     EXPECT_FALSE(decode_queue(queue("risk", wrong)).ok()) << wrong;
   }

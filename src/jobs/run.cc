@@ -73,6 +73,7 @@ LocalQueue::Next LocalQueue::run(const JobId& id) {
   if (const auto ending = take_unwritten(id)) {
     return end(*before, ending->status, ending->error, ending->result);
   }
+  if (is_cancelled(id)) return end_cancelled(id);
   Handler* handler = handler_of(*before);
   if (handler == nullptr && !runs_command(*before)) {
     return end(*before, JobStatus::kFailed, "no job has the type '" + before->spec.type + "'", {});

@@ -123,9 +123,13 @@ LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& 
       command_work(commands_, job, attempt_files(options_.work_folder, {job.id, job.epoch}), 0);
   const Status outcome = check_end(ended, work, log);
   if (outcome.ok()) return over(JobStatus::kSucceeded, "");
-  const std::string error = describe(outcome.error());
-  const bool lost =
-      ended.reason == EndReason::kLost || (ended.reason == EndReason::kStopped && preempted);
+  // Stopped though nobody cancelled it: it makes room (also if the server died since and does not
+  // remember), or what ran it was told to end. Not the job's fault.
+  const bool stopped = ended.reason == EndReason::kStopped;
+  const std::string error = describe(
+      stopped ? Error(ErrorId::kJobKilled, "its process was stopped from outside, not by a cancel")
+              : outcome.error());
+  const bool lost = ended.reason == EndReason::kLost || stopped;
   if (lost && job.epoch < job.spec.attempts_max + kLossesMost) {
     return again(job.attempts - 1, preempted ? "preempted" : error, Next::kFront);
   }

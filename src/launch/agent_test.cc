@@ -29,8 +29,11 @@ class AgentTest : public GangTest {
     return options;
   }
 
+  static void ignore(std::string_view) {}
+
   Result<std::unique_ptr<Agent>> join(const Launch& run, const std::string& name, int slots,
-                                      ChannelOptions with = channel()) {
+                                      ChannelOptions with = channel(),
+                                      std::function<void(std::string_view)> tell = ignore) {
     AgentOptions options;
     options.coordinator = {"127.0.0.1", run.port()};
     options.channel = std::move(with);
@@ -38,7 +41,7 @@ class AgentTest : public GangTest {
     options.slots = slots;
     options.node = bash("");
     options.node.host.clear();
-    options.tell = [](std::string_view) {};
+    options.tell = std::move(tell);
     return Agent::join(std::move(options));
   }
 };
@@ -104,7 +107,8 @@ TEST_F(AgentTest, a_silent_node_is_lost) {
       "echo of $WORLD_SIZE; until [ -e $FOLDER/quiet ]; do echo alive; sleep 0.05; done; "
       "until [ -e $FOLDER/lost ]; do sleep 0.02; done",
       1, 1, 2);
-  options.listen->channel.silence_max = Duration::seconds(3);
+  // The test lasts as long; a slow machine may take a while until its worker prints.
+  options.listen->channel.silence_max = Duration::seconds(10);
   const LaunchReport report = launch(std::move(options), [&](Launch& run) {
     ChannelOptions frozen = channel();
     frozen.beat = Duration::hours(1);  // Only what its worker prints is a sign of life.
@@ -185,6 +189,43 @@ TEST_F(AgentTest, a_program_that_the_node_does_not_have_fails_there) {
   EXPECT_EQ(report.attempts.back().failed_on, "second");
   EXPECT_NE(report.attempts.back().first_failure->last_lines.back().find("no-such-program-here"),
             std::string::npos);
+}
+
+TEST_F(AgentTest, a_second_node_of_one_name_is_refused_and_told_why) {
+  const LaunchReport report = launch(
+      open_to_others("echo here; until [ -e $FOLDER/over ]; do sleep 0.02; done", 1, 2, 2),
+      [&](Launch& run) {
+        auto second = join(run, "second", 1);
+        ASSERT_TRUE(second.ok());
+        std::thread obeying([&] { EXPECT_EQ((*second)->run(), 0); });
+        expect_printed("[1] here\n");
+        for (const std::string taken : {"first", "second"}) {
+          std::string told;
+          auto other = join(run, taken, 1, channel(), [&](std::string_view line) { told += line; });
+          EXPECT_EQ(other.ok() ? (*other)->run() : -1, 1);
+          EXPECT_NE(told.find("'" + taken + "'"), std::string::npos) << told;
+          EXPECT_NE(told.find("--node"), std::string::npos) << told;
+        }
+        touch("over");
+        obeying.join();
+      });
+  EXPECT_EQ(report.code, 0) << told_;
+  EXPECT_EQ(report.attempts.size(), 1u) << "nobody was disturbed";
+  EXPECT_EQ(told_, "waiting for 1 more worker(s)\n");
+}
+
+TEST_F(AgentTest, says_once_what_it_waits_for_though_nobody_is_there) {
+  const LaunchReport report = launch(open_to_others("true", 0, 2, 2), [&](Launch& run) {
+    auto one = join(run, "one", 1);
+    auto two = join(run, "two", 1);
+    ASSERT_TRUE(one.ok() && two.ok());
+    std::thread obeying([&] { EXPECT_EQ((*one)->run(), 0); });
+    EXPECT_EQ((*two)->run(), 0);
+    obeying.join();
+  });
+  EXPECT_EQ(report.code, 0) << told_;
+  EXPECT_NE(told_.find("more worker(s)\n"), std::string::npos) << told_;
+  EXPECT_EQ(told_.find("waiting for"), told_.rfind("waiting for")) << told_;
 }
 
 TEST_F(AgentTest, who_does_not_know_the_secret_does_not_join) {

@@ -74,9 +74,9 @@ class SealedChannel final : public Channel {
     };
     send_key_ = key(listener);
     receive_key_ = key(!listener);
-    // The first frame of each proves the secret.
+    // The first frame of each proves the secret. It is empty: no more is read from a stranger.
     FALAJ_TRY(send_frame(kBeat));
-    const std::string proof = FALAJ_TRY(receive_frame(until));
+    const std::string proof = FALAJ_TRY(receive_frame(until, crypto::kSealOverhead));
     beats_ = std::thread([this] { keep_beating(); });
     return {};
   }
@@ -126,12 +126,12 @@ class SealedChannel final : public Channel {
     return write_all(length_bytes(sealed.size()) + sealed);
   }
 
-  Result<std::string> receive_frame(std::int64_t until) {
+  Result<std::string> receive_frame(std::int64_t until, std::size_t bytes_max = kFrameBytesMax) {
     const std::string head = FALAJ_TRY(read_exactly(sizeof(std::uint32_t), until));
     std::uint32_t size = 0;
     std::memcpy(&size, head.data(), sizeof size);
     size = ntohl(size);
-    if (size < crypto::kSealOverhead || size > kFrameBytesMax) return not_ours();
+    if (size < crypto::kSealOverhead || size > bytes_max) return not_ours();
     const std::string sealed = FALAJ_TRY(read_exactly(size, until));
     auto opened = crypto::open(receive_key_, sealed, bound_to(received_++));
     if (!opened.ok()) return not_ours();

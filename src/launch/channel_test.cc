@@ -1,6 +1,8 @@
 #include "launch/channel.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -90,6 +92,20 @@ TEST(Channel, refuses_what_is_no_node) {
             Code::kUnavailable);
 }
 
+TEST(Channel, takes_no_long_frame_before_the_secret_is_proved) {
+  auto listening = listen_at({"127.0.0.1", 0});
+  ASSERT_TRUE(listening.ok());
+  auto stranger = connect_to({"127.0.0.1", listening->port}, Duration::seconds(30));
+  ASSERT_TRUE(stranger.ok());
+  // A greeting, and the length of a frame that would be waited for: 64 KiB.
+  const std::string begun = "FALAJLN1" + std::string(32, 'n') + std::string("\0\1\0\0", 4);
+  ASSERT_EQ(::send(stranger->get(), begun.data(), begun.size(), 0),
+            static_cast<ssize_t>(begun.size()));
+  Descriptor socket(::accept4(listening->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  EXPECT_EQ(Channel::open(std::move(socket), Side::kListener, patient()).error().code,
+            Code::kUnauthenticated);
+}
+
 TEST(Channel, tells_the_end_at_once) {
   Ends ends = open_both(patient(), patient());
   ASSERT_TRUE(ends.listener.ok() && ends.joiner.ok());
@@ -119,10 +135,18 @@ TEST(Endpoint, is_an_address_and_a_port) {
 TEST(Endpoint, says_when_nobody_answers) {
   auto listening = listen_at({"127.0.0.1", 0});
   ASSERT_TRUE(listening.ok());
-  const std::uint16_t port = listening->port;
-  EXPECT_EQ(listen_at({"127.0.0.1", port}).error().id, ErrorId::kPortInUse);
-  listening->socket.reset();
-  EXPECT_EQ(connect_to({"127.0.0.1", port}, {}).error().code, Code::kUnavailable);
+  EXPECT_EQ(listen_at({"127.0.0.1", listening->port}).error().id, ErrorId::kPortInUse);
+  // Bound, so that nobody else gets the port, and not listened at.
+  const Descriptor bound(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(bound.get(), any, size), 0);
+  ASSERT_EQ(::getsockname(bound.get(), any, &size), 0);
+  EXPECT_EQ(connect_to({"127.0.0.1", ntohs(address.sin_port)}, {}).error().code,
+            Code::kUnavailable);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ class LocalLaunch final : public Launch {
     FALAJ_TRY(add_this_machine());
     if (!options_.listen) return {};
     const ListenerOptions listener{options_.listen->at, options_.listen->channel,
-                                   options_.node.argv, options_.node.local_rank};
+                                   options_.node.argv, options_.node.local_rank,
+                                   options_.slots > 0 ? options_.name : ""};
     listener_ = FALAJ_TRY(Listener::start(listener, launcher_, *keys_));
     return {};
   }

@@ -89,6 +89,7 @@ class Launcher::Loop {
   }
 
   LaunchReport run() {
+    wake_at_ = monotonic_now();  // After the mail that is there: says what is waited for.
     while (!membership_.finished()) {
       std::optional<Mail> mail = mailbox_.take(std::min(wake_at_, kill_at_));
       if (mail) {

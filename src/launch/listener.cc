@@ -20,6 +20,8 @@ namespace falaj::launch {
 namespace {
 
 constexpr std::size_t kConnectionsMax = 1024;
+constexpr std::ptrdiff_t kUnprovenMax = 32;  // Shaking hands; further ones wait to be accepted.
+constexpr int kLookAgainMillis = 10;
 constexpr std::chrono::seconds kGoodbyeMax{5};
 
 // A node at the other end of a channel. The launcher's thread commands it; the connection's thread
@@ -148,12 +150,22 @@ class TcpListener final : public Listener {
 
   void accept_all() {
     while (true) {
-      pollfd waited[2] = {{listening_.socket.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-      if (::poll(waited, 2, -1) < 0 && errno != EINTR) return;
+      const bool room = has_room();
+      pollfd waited[2] = {{room ? listening_.socket.get() : -1, POLLIN, 0},
+                          {wake_.get(), POLLIN, 0}};
+      if (::poll(waited, 2, room ? -1 : kLookAgainMillis) < 0 && errno != EINTR) return;
       if (waited[1].revents != 0) return;
+      if (waited[0].revents == 0) continue;
       Descriptor socket(::accept4(listening_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (socket.valid()) take(std::move(socket));
     }
+  }
+
+  bool has_room() {
+    MutexLock lock(mutex_);
+    return std::count_if(connections_.begin(), connections_.end(), [](const Connection& each) {
+             return !each.channel && !each.done;
+           }) < kUnprovenMax;
   }
 
   void take(Descriptor socket) {
@@ -198,8 +210,13 @@ class TcpListener final : public Listener {
     auto first = channel->receive();
     if (!first.ok()) return;
     auto hello = decode_hello(*first);
-    if (!hello.ok()) return;
-    const std::string name = own_name(hello->name);
+    if (!hello.ok()) return refuse(*channel, hello.error().message);
+    const std::string& name = hello->name;
+    if (!claim(name)) {
+      return refuse(*channel, "a node named '" + name +
+                                  "' is already in this launch; give this one another name with "
+                                  "--node");
+    }
     const auto node = std::make_shared<RemoteNode>(channel, *hello, options_);
     const NodeEvents events = launcher_.events_for(name);
     launcher_.join(name, hello->slots, std::make_unique<SharedNode>(node));
@@ -249,12 +266,22 @@ class TcpListener final : public Listener {
     static_cast<void>(channel.send(reply));
   }
 
-  // Two nodes of one name are told apart by a number.
-  std::string own_name(const std::string& wanted) {
+  // False when a node has that name.
+  bool claim(const std::string& name) {
+    if (name == options_.own_name) return false;
     MutexLock lock(mutex_);
-    std::string name = wanted;
-    for (int i = 2; !names_.insert(name).second; ++i) name = wanted + "#" + std::to_string(i);
-    return name;
+    return names_.insert(name).second;
+  }
+
+  // It ends with an error and says why. It closes, so that nothing on the way to it is lost.
+  static void refuse(Channel& channel, const std::string& reason) {
+    log::warn("launch: a node is refused", {{"reason", reason}});
+    Value bye = message("bye");
+    bye["code"] = 1;
+    bye["reason"] = "refused: " + reason;
+    if (!channel.send(bye).ok()) return;
+    while (channel.receive().ok()) {
+    }
   }
 
   const ListenerOptions options_;

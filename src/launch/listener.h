@@ -17,10 +17,12 @@ struct ListenerOptions {
   ChannelOptions channel;
   std::vector<std::string> argv;  // What nodes run that bring no command of their own.
   LocalRankArgument local_rank = LocalRankArgument::kNo;
+  std::string own_name = {};  // Of the coordinator's own node; "": it has none.
 };
 
-// One thread for those who arrive and one for each node, 1,024 at most. Whoever joins knows the
-// secret; then it is a node of the launcher until it leaves or is silent.
+// One thread for those who arrive and one for each node, 1,024 at most, of which 32 may
+// still have to prove that they know the secret. Then it is a node of the launcher until it leaves
+// or is silent. A second node of one name is refused.
 class Listener {
  public:
   // `launcher` and `keys` outlive it.

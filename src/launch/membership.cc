@@ -160,6 +160,8 @@ void Membership::on(const Notice&) {
 }
 
 void Membership::on(const Woken&) {
+  // At the very beginning: nobody may have joined yet, which is said.
+  if (phase_ == Phase::kWaiting && policy_.joining == Joining::kOpen) return begin_round();
   if (phase_ != Phase::kPausing) return;
   gathered_ = true;
   begin_round();
@@ -213,7 +215,9 @@ void Membership::begin_round() {
       const int code = failure_ ? std::max(1, failure_->status.shell_code()) : 1;
       return finish(code, missing + ", and no node can join");
     }
-    if (phase_ != Phase::kWaiting) say(missing + ": waiting for nodes to join");
+    if (!std::exchange(told_waiting_, true)) {
+      say("waiting for " + text(policy_.workers_min - workers) + " more worker(s)");
+    }
     phase_ = Phase::kWaiting;
     gathered_ = false;
     return;
@@ -242,6 +246,7 @@ void Membership::start() {
   phase_ = Phase::kRunning;
   ++attempt_;
   gathered_ = false;
+  told_waiting_ = false;
   done_.clear();
   then_.reset();
   round_began_ = now_;

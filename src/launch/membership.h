@@ -191,6 +191,7 @@ class Membership {
   bool judged_ = false;       // It was running then: its workers' codes say how it ended.
   bool checkpointed_ = true;  // Since the notice, everybody ended with 0 or 75.
   bool gathered_ = false;
+  bool told_waiting_ = false;   // Since the last round.
   std::optional<Finish> then_;  // Once everybody has stopped; nothing: another round.
   std::optional<Failure> failure_;
   Timestamp now_{};

@@ -92,12 +92,21 @@ Value own_decision(const net::Request& request, const Question& question) {
 }
 
 // The caller's own rights, or with access.read there anybody's.
-Result<Value> decide(const net::Request& request) {
-  const Question question = FALAJ_TRY(question_of(request));
+Result<Value> decide(const Services& services, const net::Request& request) {
+  Question question = FALAJ_TRY(question_of(request));
   if (question.principal.empty() || question.principal == principal_of(request).id) {
     return own_decision(request, question);
   }
   FALAJ_TRY(check(request, "access.read", question.object()));
+  if (services.resolve_subject) {
+    const std::optional<std::string> id = services.resolve_subject(question.principal);
+    if (!id) {
+      return Error{Code::kNotFound, "there is no user or service '" + question.principal +
+                                        "': 'falaj users list' shows them, write user:NAME or "
+                                        "service:NAME"};
+    }
+    question.principal = *id;
+  }
   security::Principal other;
   other.kind = question.principal.starts_with("service:") ? security::PrincipalKind::kService
                                                           : security::PrincipalKind::kUser;
@@ -167,7 +176,7 @@ std::vector<net::Route> access_routes(Services& services) {
       Method::kPost, "/api/v1/access:decide", account(),
       "Whether the caller may do {action, project, kind, name}, and why; with access.read there, "
       "whether {principal, groups} may.",
-      [](const net::Request& request) { return decide(request); }));
+      [&services](const net::Request& request) { return decide(services, request); }));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/access/denials/{request_id}", account(),
       "Why a request was denied: to its caller, and in full to who has access.read there.",

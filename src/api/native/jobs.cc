@@ -9,6 +9,34 @@ namespace {
 
 JobId id_of(const net::Request& request) { return JobId(request.params.find("id")->second); }
 
+constexpr std::size_t kCommandShown = 256;
+constexpr std::size_t kErrorShown = 512;
+
+// Never within a character.
+void cut(std::string& text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return;
+  while (bytes_max > 0 && (text[bytes_max] & 0xC0) == 0x80) --bytes_max;
+  text.resize(bytes_max);
+}
+
+// For lists: many jobs at once would be hundreds of megabytes. The job alone shows all.
+void shorten(jobs::Job& job) {
+  cut(job.error, kErrorShown);
+  Value& payload = job.spec.payload;
+  if (job.spec.type != jobs::kCommandType || !payload.is_object()) return;
+  payload.as_object().erase("env");
+  Value shown = Value::array();
+  std::size_t left = kCommandShown;
+  for (std::string& word : jobs::command_of(payload)) {
+    if (left == 0) break;
+    const bool whole = word.size() <= left;
+    cut(word, left);
+    left = whole ? left - word.size() : 0;
+    shown.push(std::move(word));
+  }
+  payload["command"] = std::move(shown);
+}
+
 Result<Value> submit(Services& services, const net::Request& request) {
   const auto context = FALAJ_TRY(context_of(request, services.catalog));
   const Value body = FALAJ_TRY(body_of(request));
@@ -71,6 +99,10 @@ net::Response follow(LogFeed& logs, const net::Request& request) {
   return response;
 }
 
+Result<Value> one(Services& services, const net::Request& request) {
+  return to_value(FALAJ_TRY(services.jobs.get(id_of(request))));
+}
+
 }  // namespace
 
 std::vector<net::Route> job_routes(Services& services, LogFeed& logs) {
@@ -79,22 +111,21 @@ std::vector<net::Route> job_routes(Services& services, LogFeed& logs) {
   routes.push_back(value_route(
       Method::kPost, "/api/v1/jobs", {"jobs.submit", net::Target::in_project("Job")},
       "Submits a command: {command[], env, resources{cpus, memory, gpus}, queue, priority, "
-      "time_max, "
-      "attempts_max, after[], name}.",
+      "time_max, attempts_max, after[], name}.",
       [&](const net::Request& request) { return submit(services, request); }, 202));
-  routes.push_back(value_route(
-      Method::kGet, "/api/v1/jobs", {"jobs.read", net::Target::listed("Job")},
-      "Jobs of a project, newest first.", [&](const net::Request& request) -> Result<Value> {
-        auto jobs = FALAJ_TRY(services.jobs.list(project_of(request)));
-        keep_visible(jobs, request, "jobs.read", "Job",
-                     [](const jobs::Job& job) { return job.id.str(); });
-        return list_value("jobs", jobs);
-      }));
-  routes.push_back(value_route(Method::kGet, "/api/v1/jobs/{id}",
-                               {"jobs.read", net::Target::record("Job", "id")}, "One job.",
+  routes.push_back(value_route(Method::kGet, "/api/v1/jobs",
+                               {"jobs.read", net::Target::listed("Job")},
+                               "Jobs of a project, newest first, shortened.",
                                [&](const net::Request& request) -> Result<Value> {
-                                 return to_value(FALAJ_TRY(services.jobs.get(id_of(request))));
+                                 auto jobs = FALAJ_TRY(services.jobs.list(project_of(request)));
+                                 keep_visible(jobs, request, "jobs.read", "Job",
+                                              [](const jobs::Job& job) { return job.id.str(); });
+                                 for (jobs::Job& job : jobs) shorten(job);
+                                 return list_value("jobs", jobs);
                                }));
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/jobs/{id}", {"jobs.read", net::Target::record("Job", "id")},
+      "One job.", [&](const net::Request& request) { return one(services, request); }));
   routes.emplace_back(Method::kGet, "/api/v1/jobs/{id}:wait", net::Permission("jobs.read"),
                       net::Target::record("Job", "id"),
                       "The job once it has ended, or as it is after ?seconds= (at most 25).",

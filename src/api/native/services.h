@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ struct Services {
   EraseSubject erase{};
   const security::Quotas* quotas = nullptr;
   security::access::Emergencies* emergencies = nullptr;
+  // The id of "user:NAME" or "service:NAME"; an id is its own. Empty: names are taken as they are.
+  std::function<std::optional<std::string>(const std::string& subject)> resolve_subject{};
   // What leaves the server as a file.
   std::function<Result<features::ExportedSet>(const security::RequestContext&,
                                               const features::ExportRequest&)>

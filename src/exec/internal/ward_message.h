@@ -15,6 +15,7 @@
 namespace falaj::exec::internal {
 
 constexpr std::size_t kFrameBytesMax = 1u << 20;
+constexpr std::size_t kDetailBytesMax = 1024;  // Of a WardEnd: it may quote a whole argv.
 // Changed whenever one side would misunderstand the other.
 constexpr std::int64_t kWardVersion = 1;
 
@@ -74,6 +75,11 @@ Result<WardReply> parse_reply(std::string_view text);
 Value value_of(const WardEnd& end);
 Result<WardEnd> parse_end(const Value& value);
 Value value_of(const std::vector<std::string>& texts);
+
+// What it takes in a reply's text, with what separates it from the next.
+std::size_t text_bytes(const Ward& ward);
+// At most so many bytes; what is cut is still UTF-8.
+std::string shortened(std::string_view text, std::size_t bytes_max);
 
 Status check_ward_id(std::string_view id);
 

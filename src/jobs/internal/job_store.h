@@ -31,8 +31,12 @@ class JobStore {
   };
   Result<Dependencies> look_at(const std::string& project, const std::vector<JobId>& jobs) const;
   // Oldest first. What was running when the server died is queued again by this call, but for
-  // commands: of them the executor may still know.
-  Result<std::vector<Job>> recover();
+  // commands, of which the executor may still know, and for those whose cancel was asked.
+  struct Unfinished {
+    Job job;
+    bool cancelled = false;  // Its cancel was asked: it is to end, and not to run again.
+  };
+  Result<std::vector<Unfinished>> recover();
 
   // queued → running, one attempt more; the job as it is then. kConflict when it is not queued.
   Result<Job> begin_attempt(const JobId& id);

@@ -87,7 +87,7 @@ class LocalQueue final : public Queue {
   // queue.cc: the calls, and what they share.
   Status check_submission(const security::RequestContext& context, const JobSpec& spec) const;
   Candidate candidate_of(const Job& job) const;
-  void enter(const Job& job) FALAJ_REQUIRES(mutex_);
+  void enter(const Job& job, bool cancelled) FALAJ_REQUIRES(mutex_);
   void show_counts() FALAJ_REQUIRES(mutex_);
   bool is_full() const FALAJ_REQUIRES(mutex_) {
     return waiting_ + arriving_ >= options_.waiting_max;

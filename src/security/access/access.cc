@@ -185,6 +185,10 @@ Status check_apply(const Policies& policies, const AccessRequest& request, const
   if (object.kind != "Grant") {
     if (before) FALAJ_TRY(check_write(policies, request, *before));
     FALAJ_TRY(check_write(policies, request, object));
+    // What a queue has of its own is taken from the others: no project gives itself a share.
+    if (object.kind == "Queue") {
+      return check(policies, asking(request, "objects.write", {"", object.kind, "", nullptr}));
+    }
     // It says of a host outside which zone that is in: whoever says so decides what crosses.
     if (object.kind != "Webhook") return {};
     return check(policies, asking(request, "transfers.approve",

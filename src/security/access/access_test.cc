@@ -310,6 +310,39 @@ TEST(Granting, nobody_frees_themselves) {
   EXPECT_TRUE(check_apply(policies, asks(user("user:root"), "", {}), group, std::nullopt).ok());
 }
 
+TEST(Granting, a_forbid_of_everyone_keeps_no_administrator_from_granting_or_taking_it_back) {
+  const storage::Object vault =
+      object("Grant", "vault", R"({"effect":"forbid","to":["everyone"],"actions":["data.read"],
+                                   "on":{"labels":{"vault":"yes"}}})");
+  const Policies policies(PolicyInput{
+      {grant("root", R"({"to":["user:root"],"role":"admin","on":"platform"})"),
+       grant("pay-admin", R"({"to":["user:amal"],"role":"admin","on":{"project":"pay"}})"),
+       decode_grant(vault).value()},
+      {},
+      {}});
+  const Principal administrator = user("user:root");
+  const Principal of_project = user("user:amal");
+  const AccessRequest root = asks(administrator, "", {});
+  const AccessRequest amal = asks(of_project, "", {});
+  const storage::Object editor =
+      object("Grant", "new", R"({"to":["user:x"],"role":"editor","on":{"project":"pay"}})");
+  EXPECT_TRUE(check_apply(policies, root, editor, std::nullopt).ok());
+  EXPECT_TRUE(check_apply(policies, amal, editor, std::nullopt).ok());
+  EXPECT_TRUE(check_remove(policies, root, vault).ok());
+  EXPECT_FALSE(check_remove(policies, amal, vault).ok()) << "a project's administrator";
+  const Labels labels{{"vault", "yes"}};
+  EXPECT_FALSE(
+      policies.decide(asks(administrator, "data.read", {"pay", "Source", "s", &labels})).allowed);
+}
+
+TEST(Granting, no_project_gives_itself_a_share_of_the_machine) {
+  const Policies policies = two_tenants();
+  storage::Object queue = object("Queue", "fast", R"({"quota":{"cpu":{"nominal":1000}}})");
+  queue.project = "pay";
+  EXPECT_FALSE(check_apply(policies, asks(user("user:amal"), "", {}), queue, std::nullopt).ok());
+  EXPECT_TRUE(check_apply(policies, asks(user("user:root"), "", {}), queue, std::nullopt).ok());
+}
+
 TEST(Granting, the_last_administrator_stays) {
   const Policies policies = two_tenants();
   const storage::Object last =

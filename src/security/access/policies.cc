@@ -293,20 +293,37 @@ bool Policies::may_break_glass(const AccessRequest& request) const {
   return found;
 }
 
+namespace {
+
+// A forbid of everyone binds whoever is given something too: it keeps nobody from giving, nor from
+// taking it back, or nobody could.
+bool binds_everyone(const Grant& rule) {
+  return std::find(rule.to.begin(), rule.to.end(), kEveryone) != rule.to.end();
+}
+
+}  // namespace
+
 // Every action of the grant, on all that it covers, with nothing inside forbidden.
 Status Policies::may_hold(const AccessRequest& request, const Grant& grant) const {
   AccessRequest one = request;
   one.object = {grant.on.project, grant.on.kind, grant.on.name, &grant.on.labels};
+  ActionSet permitted;
   ActionSet forbidden_inside;
   each_rule(one, one.object.project.empty() ? Rules::kAll : Rules::kOfProject,
             [&](std::uint32_t, const Grant& rule) {
-              if (rule.effect == Effect::kForbid && touches(rule.on, one.object)) {
+              if (rule.effect == Effect::kPermit) {
+                if (!rule.breaks_glass() && covers(rule.on, one.object)) permitted |= rule.actions;
+              } else if (touches(rule.on, one.object) && !binds_everyone(rule)) {
                 forbidden_inside |= rule.actions;
               }
             });
   for (const std::string_view action : grant.actions.names()) {
     one.action = action;
-    if (decide(one).allowed && !forbidden_inside.contains(*action_index(action))) continue;
+    const unsigned index = *action_index(action);
+    const Decision decision = decide(one);
+    const bool but_for_everyone =
+        decision.because == Because::kForbidden && in_scope(one) && permitted.contains(index);
+    if ((decision.allowed || but_for_everyone) && !forbidden_inside.contains(index)) continue;
     return Error{Code::kPermissionDenied, "Grant '" + grant.name + "' covers " +
                                               std::string(action) + " on " + to_string(grant.on) +
                                               ", which you are not allowed yourself"};

@@ -85,7 +85,10 @@ std::string lacking(const Transfer& transfer, const Flow& flow, const ZoneMap& z
   if (!covers_exit(transfer, flow.exit)) {
     return "does not cover " + std::string(exit_name(flow.exit));
   }
-  if (!covers_object(transfer, flow.object)) return "does not name " + flow.object;
+  if (!covers_object(transfer, flow.object)) {
+    return flow.object.empty() ? "is of named objects only: say which (--object KIND/NAME)"
+                               : "does not name " + flow.object;
+  }
   if (!transfer.purpose.empty() && transfer.purpose != flow.purpose) {
     return "is for purpose '" + transfer.purpose + "', not '" + flow.purpose + "'";
   }
