@@ -140,8 +140,11 @@ bool allows(const Policies& policies, const AccessRequest& request, std::string_
 Status check_write(const Policies& policies, const AccessRequest& request, const Object& object) {
   const Labels labels =
       FALAJ_TRY(labels_of(object.labels, object.kind + "/" + object.name + " labels"));
-  return check(policies, asking(request, "objects.write",
-                                {object.project, object.kind, object.name, &labels}));
+  // What a queue has of its own is taken from the others: no project gives itself a share, nor
+  // drops one that it was given. So a queue is written as what stands above projects is.
+  const std::string project = object.kind == "Queue" ? "" : object.project;
+  return check(policies,
+               asking(request, "objects.write", {project, object.kind, object.name, &labels}));
 }
 
 // Would anyone be left who may grant on the platform, without `name`?
@@ -185,10 +188,6 @@ Status check_apply(const Policies& policies, const AccessRequest& request, const
   if (object.kind != "Grant") {
     if (before) FALAJ_TRY(check_write(policies, request, *before));
     FALAJ_TRY(check_write(policies, request, object));
-    // What a queue has of its own is taken from the others: no project gives itself a share.
-    if (object.kind == "Queue") {
-      return check(policies, asking(request, "objects.write", {"", object.kind, "", nullptr}));
-    }
     // It says of a host outside which zone that is in: whoever says so decides what crosses.
     if (object.kind != "Webhook") return {};
     return check(policies, asking(request, "transfers.approve",

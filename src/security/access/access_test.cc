@@ -340,7 +340,9 @@ TEST(Granting, no_project_gives_itself_a_share_of_the_machine) {
   storage::Object queue = object("Queue", "fast", R"({"quota":{"cpu":{"nominal":1000}}})");
   queue.project = "pay";
   EXPECT_FALSE(check_apply(policies, asks(user("user:amal"), "", {}), queue, std::nullopt).ok());
+  EXPECT_FALSE(check_remove(policies, asks(user("user:amal"), "", {}), queue).ok());
   EXPECT_TRUE(check_apply(policies, asks(user("user:root"), "", {}), queue, std::nullopt).ok());
+  EXPECT_TRUE(check_remove(policies, asks(user("user:root"), "", {}), queue).ok());
 }
 
 TEST(Granting, the_last_administrator_stays) {
