@@ -57,7 +57,7 @@ void LocalQueue::collect_ends() {
       } else if (!attempt.end) {
         if (found->second.cancelled || found->second.preempted) leaving.push_back(attempt.id);
       } else if (!std::exchange(found->second.finishing, true)) {
-        tasks_.push_back({attempt.id.job, attempt.end});
+        tasks_.push_back({attempt.id.job, attempt.end, attempt.id.attempt});
       }
     }
     for (auto& [id, running] : running_) {
@@ -67,7 +67,7 @@ void LocalQueue::collect_ends() {
       AttemptEnd lost;
       lost.reason = EndReason::kLost;
       lost.detail = "it ended with the server, or with what ran it";
-      tasks_.push_back({id, lost});
+      tasks_.push_back({id, lost, running.attempt->attempt});
     }
   }
   tasked_.notify_all();
@@ -115,7 +115,7 @@ void LocalQueue::doom(const JobId& id, const JobId& failed) {
   const auto job = store_.get(id);
   if (!job.ok()) return put_back(id);
   const Status ended = store_.end(
-      queue_context(*job), id, JobStatus::kCancelled,
+      queue_context(*job), newest(*job), JobStatus::kCancelled,
       "job " + failed.str() + ", which it comes after, did not succeed: it was never started", {});
   note(ended, *job);
   if (!ended.ok()) return put_back(id);
@@ -185,7 +185,7 @@ void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
       candidate->started_at = clock_.now();
       running_[candidate->id] = Running{};
       why_.erase(candidate->id);
-      tasks_.push_back({candidate->id, {}});
+      tasks_.push_back({candidate->id, {}, 0});
     }
     for (const Verdict::Place& place : verdict.claim) {
       Candidate* candidate = waiting(place.job);

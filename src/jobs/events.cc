@@ -55,12 +55,15 @@ Result<Progress> apply(const Progress& before, const Event& event) {
       after.attempts = static_cast<int>(event.detail.integer("attempts"));
       return after;
     case EventKind::kRequeued:
-      if (before.status != JobStatus::kRunning) return cannot(before, event);
+      if (before.status != JobStatus::kRunning || event.attempt != before.epoch) {
+        return cannot(before, event);
+      }
       after.status = JobStatus::kQueued;
       after.attempts = static_cast<int>(event.detail.integer("attempts"));
       after.error = event.detail.text("error");
       return after;
     case EventKind::kEnded: {
+      if (event.attempt != before.epoch) return cannot(before, event);
       const auto at =
           std::find(kStatusNames.begin(), kStatusNames.end(), event.detail.text("status"));
       if (at == kStatusNames.end()) return cannot(before, event);

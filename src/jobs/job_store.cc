@@ -180,6 +180,14 @@ Event event_of(EventKind kind, Timestamp at, int attempt, Value detail = Value::
   return event;
 }
 
+// What an older attempt says is no longer listened to.
+Status check_newest(const Job& job, const AttemptId& attempt) {
+  if (job.epoch == attempt.attempt) return {};
+  return Error(Code::kConflict, "job " + job.id.str() + " is at attempt " +
+                                    std::to_string(job.epoch) + ": attempt " +
+                                    std::to_string(attempt.attempt) + " changes it no more");
+}
+
 std::string object_name(const Job& job) { return "Job/" + job.spec.project + "/" + job.id.str(); }
 
 }  // namespace
@@ -338,20 +346,22 @@ Result<Job> JobStore::begin_attempt(const JobId& id) {
   return *std::move(job);
 }
 
-Status JobStore::requeue(const JobId& id, int attempts, const std::string& error) {
+Status JobStore::requeue(const AttemptId& attempt, int attempts, const std::string& error) {
   return sql_.write([&](SqlTransaction& tx) -> Status {
-    Job job = FALAJ_TRY(find_job(tx, id));
+    Job job = FALAJ_TRY(find_job(tx, attempt.job));
+    FALAJ_TRY(check_newest(job, attempt));
     if (job.status != JobStatus::kRunning) return {};
     return happen(tx, job, requeued(job, attempts, error));
   });
 }
 
-Status JobStore::end(const security::RequestContext& context, const JobId& id, JobStatus status,
-                     const std::string& error, const Value& result) {
+Status JobStore::end(const security::RequestContext& context, const AttemptId& attempt,
+                     JobStatus status, const std::string& error, const Value& result) {
   return sql_.write([&](SqlTransaction& tx) -> Status {
-    Job job = FALAJ_TRY(find_job(tx, id));
+    Job job = FALAJ_TRY(find_job(tx, attempt.job));
+    FALAJ_TRY(check_newest(job, attempt));
     if (has_ended(job.status)) {
-      return Error(Code::kConflict, "job " + id.str() + " is " +
+      return Error(Code::kConflict, "job " + job.id.str() + " is " +
                                         std::string(status_name(job.status)) + " since " +
                                         to_rfc3339(job.ended_at));
     }

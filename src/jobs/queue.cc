@@ -190,7 +190,7 @@ void LocalQueue::enter(const Job& job, bool cancelled) {
       running.attempt = AttemptId{job.id, job.epoch};
       running.told = round_;
     } else {
-      tasks_.push_back({job.id, {}});
+      tasks_.push_back({job.id, {}, 0});
     }
   } else {
     ++waiting_;
@@ -226,7 +226,7 @@ Result<JobId> LocalQueue::submit(const security::RequestContext& context, JobSpe
 }
 
 Status LocalQueue::cancel(const security::RequestContext& context, const JobId& id) {
-  const Job job = FALAJ_TRY(store_.get(id));
+  Job job = FALAJ_TRY(store_.get(id));
   const Place place = has_ended(job.status) ? Place::kOver : take_for_cancel(id);
   if (place == Place::kOver) {
     return Error(Code::kConflict, "job " + id.str() + " has ended: there is nothing to cancel");
@@ -235,9 +235,11 @@ Status LocalQueue::cancel(const security::RequestContext& context, const JobId& 
     stop_process(id);
     return store_.record_cancel(context, job);
   }
-  // No worker has it: nobody else will tell its handler.
+  // No worker has it: nobody else will tell its handler. It may have run since it was read.
+  auto now = store_.get(id);
+  if (now.ok()) job = std::move(*now);
   const Status ended =
-      store_.end(context, id, JobStatus::kCancelled, "cancelled before it ran", {});
+      store_.end(context, newest(job), JobStatus::kCancelled, "cancelled before it ran", {});
   if (!ended.ok()) {
     if (place == Place::kWaiting) put_back(id);
     return ended;

@@ -26,7 +26,7 @@ void LocalQueue::work() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    Next next = task.end ? finish_command(task.id, *task.end) : run(task.id);
+    Next next = task.end ? finish_command({task.id, task.attempt}, *task.end) : run(task.id);
     if (next == Next::kHeld) continue;
     while (!release(task.id, next)) next = end_cancelled(task.id);
     tell_waiters(task.id);
@@ -198,7 +198,7 @@ LocalQueue::Next LocalQueue::settle(const Job& job, const Handler::Outcome& outc
 
 // running → queued. False when the store refuses.
 bool LocalQueue::take_back(const Job& job, int attempts, const std::string& error) {
-  const Status queued = retried([&] { return store_.requeue(job.id, attempts, error); });
+  const Status queued = retried([&] { return store_.requeue(newest(job), attempts, error); });
   note(queued, job);
   return queued.ok();
 }
@@ -207,7 +207,7 @@ bool LocalQueue::take_back(const Job& job, int attempts, const std::string& erro
 LocalQueue::Next LocalQueue::end(const Job& job, JobStatus status, const std::string& error,
                                  const Value& result) {
   const Status ended =
-      retried([&] { return store_.end(queue_context(job), job.id, status, error, result); });
+      retried([&] { return store_.end(queue_context(job), newest(job), status, error, result); });
   note(ended, job);
   if (!ended.ok() && ended.error().code != Code::kConflict) {
     MutexLock lock(mutex_);

@@ -38,7 +38,7 @@ std::uint16_t LocalQueue::devices_of(const JobId& id) const {
 }
 
 LocalQueue::Next LocalQueue::start_command(const Job& job) {
-  const AttemptId id{job.id, job.epoch};
+  const AttemptId id = newest(job);
   const AttemptFiles files = attempt_files(options_.work_folder, id);
   std::error_code error;
   std::filesystem::create_directories(files.work_dir, error);
@@ -82,31 +82,54 @@ LocalQueue::Next LocalQueue::hold_for_later(const JobId& id) {
   return Next::kHeld;
 }
 
-LocalQueue::Next LocalQueue::finish_command(const JobId& id, const AttemptEnd& end) {
-  const auto job = retried([&] { return store_.get(id); });
-  if (!job.ok()) {
-    return job.error().code == Code::kNotFound ? Next::kDone : hold_for_later(id);
-  }
-  const AttemptId attempt{id, job->epoch};
-  const AttemptFiles files = attempt_files(options_.work_folder, attempt);
-  const JobStore::Log log = log_end(files.log);
-  if (end.reason != EndReason::kLost) keep_log(*job, log);
-  const Next next = has_ended(job->status) ? Next::kDone : conclude_command(*job, end, log.text);
-  if (next == Next::kHeld) return hold_for_later(id);
-  (void)executor_->forget(attempt);
+// Nobody will ask for it again.
+void LocalQueue::clear_away(const AttemptId& id) {
+  (void)executor_->forget(id);
+  const AttemptFiles files = attempt_files(options_.work_folder, id);
   std::error_code ignored;
   std::filesystem::remove_all(files.work_dir, ignored);
   std::filesystem::remove(files.log, ignored);
+}
+
+// The row has gone on without us (another server wrote it): what it says is what runs.
+LocalQueue::Next LocalQueue::follow(const Job& job) {
+  if (has_ended(job.status)) return Next::kDone;
+  if (job.status == JobStatus::kQueued) return Next::kBack;
+  MutexLock lock(mutex_);
+  Running& running = running_[job.id];
+  running.attempt = newest(job);
+  running.told = round_;
+  running.finishing = false;
+  return Next::kHeld;
+}
+
+LocalQueue::Next LocalQueue::finish_command(const AttemptId& id, const AttemptEnd& end) {
+  const auto job = retried([&] { return store_.get(id.job); });
+  if (!job.ok()) {
+    return job.error().code == Code::kNotFound ? Next::kDone : hold_for_later(id.job);
+  }
+  if (job->epoch != id.attempt) {
+    log::warn("end of an old attempt not listened to", {{"attempt", to_string(id)}});
+    clear_away(id);
+    return follow(*job);
+  }
+  const JobStore::Log log = log_end(attempt_files(options_.work_folder, id).log);
+  if (end.reason != EndReason::kLost) keep_log(*job, log);
+  const Next next = has_ended(job->status) ? Next::kDone : conclude_command(*job, end, log.text);
+  if (next == Next::kHeld) return hold_for_later(id.job);
+  clear_away(id);
   return next;
 }
 
 LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& ended,
                                               std::string_view log) {
   const auto over = [&](JobStatus status, const std::string& error) {
-    const Status written = retried(
-        [&] { return store_.end(queue_context(job), job.id, status, error, result_of(ended)); });
+    const Status written = retried([&] {
+      return store_.end(queue_context(job), newest(job), status, error, result_of(ended));
+    });
     note(written, job);
-    if (!written.ok() && written.error().code != Code::kConflict) return Next::kHeld;
+    // A conflict too: it is looked at again, and then the row has ended or is another attempt's.
+    if (!written.ok()) return Next::kHeld;
     count_end(job, status);
     return Next::kDone;
   };
@@ -120,7 +143,7 @@ LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& 
   }
   if (is_cancelled(job.id)) return over(JobStatus::kCancelled, "cancelled while it ran");
   const Work work =
-      command_work(commands_, job, attempt_files(options_.work_folder, {job.id, job.epoch}), 0);
+      command_work(commands_, job, attempt_files(options_.work_folder, newest(job)), 0);
   const Status outcome = check_end(ended, work, log);
   if (outcome.ok()) return over(JobStatus::kSucceeded, "");
   // Stopped though nobody cancelled it: it makes room (also if the server died since and does not

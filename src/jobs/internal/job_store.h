@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "jobs/executor.h"
 #include "jobs/queue.h"
 #include "security/audit.h"
 #include "storage/sql.h"
@@ -40,10 +41,11 @@ class JobStore {
 
   // queued → running, one attempt more; the job as it is then. kConflict when it is not queued.
   Result<Job> begin_attempt(const JobId& id);
-  // running → queued; `attempts` is what it counts from now on.
-  Status requeue(const JobId& id, int attempts, const std::string& error);
+  // running → queued; `attempts` is what it counts from now on. Both this and end() are fenced:
+  // kConflict, and nothing is written, when `attempt` is not the job's newest (0: it never ran).
+  Status requeue(const AttemptId& attempt, int attempts, const std::string& error);
   // → ended, with an audit entry by `context`. kConflict when it has ended already.
-  Status end(const security::RequestContext& context, const JobId& id, JobStatus status,
+  Status end(const security::RequestContext& context, const AttemptId& attempt, JobStatus status,
              const std::string& error, const Value& result);
   // What its newest attempt printed.
   struct Log {

@@ -73,6 +73,7 @@ class LocalQueue final : public Queue {
   struct Task {
     JobId id;
     std::optional<AttemptEnd> end;  // Of a command; absent: the job is to begin.
+    int attempt = 0;                // Whose end that is.
   };
   // How a job's time with a worker ended: for good, back into the queue at one of its ends, or it
   // is with the executor.
@@ -140,7 +141,9 @@ class LocalQueue final : public Queue {
     return executor_ != nullptr && job.spec.type == kCommandType;
   }
   Next start_command(const Job& job);
-  Next finish_command(const JobId& id, const AttemptEnd& end);
+  Next finish_command(const AttemptId& id, const AttemptEnd& end);
+  void clear_away(const AttemptId& id);
+  Next follow(const Job& job);
   Next conclude_command(const Job& job, const AttemptEnd& end, std::string_view log);
   Next hold_for_later(const JobId& id);
   std::uint16_t devices_of(const JobId& id) const;
@@ -201,6 +204,9 @@ auto LocalQueue::retried(Call call) -> decltype(call()) {
 inline std::string describe(const Error& error) {
   return to_string(error.id) + ": " + error.message;
 }
+
+// The attempt that its row is at.
+inline AttemptId newest(const Job& job) { return {job.id, job.epoch}; }
 
 security::RequestContext queue_context(const Job& job);
 exec::ChildExit stopped_exit();
