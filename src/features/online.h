@@ -1,7 +1,8 @@
 // features/online.h — the newest row per key, in memory, read in well under a microsecond a view.
 //
-// The durable copy is in the KvStore; the hot index above it is rebuilt at start. Late rows never
-// overwrite newer ones: (event, created, sequence) must increase.
+// The durable copy is in the KvStore, and follows what is published: the commits behind it are read
+// from their segments at start. The hot index above it is rebuilt then. Late rows never overwrite
+// newer ones: (event, created, sequence) must increase.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +65,9 @@ class Online {
                     OnlineRow& out) const = 0;
 
   // Called by Ingest after its commit is durable: rows of `batch` with keys, event, created and
-  // sequence; newer ones win. Counts replaced and stale rows. Durable when it returns.
+  // sequence; newer ones win. Counts replaced and stale rows. Readers see all of them when it
+  // returns. The durable copy is written behind it; a copy that fails is logged, and made with the
+  // view's next commit or at the next start. Waits while several copies are under way.
   struct Published {
     std::uint64_t newer = 0;
     std::uint64_t stale = 0;

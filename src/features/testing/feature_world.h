@@ -35,9 +35,17 @@ class BreakableKv final : public storage::KvStore {
     return inner_.get_many(owner, keys);
   }
   Status write(const storage::Owner& owner, const std::vector<storage::KvWrite>& batch) override {
-    if (broken_) return Error(Code::kUnavailable, "the disk went away");
-    return inner_.write(owner, batch);
+    if (broken_) {
+      count(refused_);
+      return Error(Code::kUnavailable, "the disk went away");
+    }
+    FALAJ_TRY(inner_.write(owner, batch));
+    count(written_);
+    return {};
   }
+  // Until so many writes in all were refused, or done.
+  void wait_for_refused(int writes) const { wait(refused_, writes); }
+  void wait_for_written(int writes) const { wait(written_, writes); }
   Status clear(const storage::Owner& owner) override { return inner_.clear(owner); }
   Status purge(const storage::Owner& owner) override {
     ++purges;
@@ -51,8 +59,18 @@ class BreakableKv final : public storage::KvStore {
   std::atomic<int> purges{0};
 
  private:
+  static void count(std::atomic<int>& writes) {
+    ++writes;
+    writes.notify_all();
+  }
+  static void wait(const std::atomic<int>& writes, int most) {
+    for (int seen = writes; seen < most; seen = writes) writes.wait(seen);
+  }
+
   storage::KvStore& inner_;
   std::atomic<bool> broken_{false};
+  std::atomic<int> refused_{0};
+  std::atomic<int> written_{0};
 };
 
 inline Value json(std::string_view text) {
@@ -80,8 +98,13 @@ class FeatureWorld {
     restart();
   }
 
-  void restart() {
+  void stop() {
     ingest.reset();
+    online.reset();
+  }
+
+  void restart() {
+    stop();
     Result<std::unique_ptr<Online>> opened = Online::open(*sql, kv, *blobs);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     online = std::move(opened).value();

@@ -18,6 +18,7 @@ using storage::StoredBlob;
 
 constexpr std::string_view kMagic = "FJB1";
 constexpr std::size_t kHeaderBytes = 4 + keys::kDataKeyHeaderBytes;
+constexpr std::size_t kPieceBytes = 4 * crypto::kSegmentPlain;
 
 keys::KeyScope scope_of(const Owner& owner) {
   return {owner.project.str(), owner.zone, owner.object, "", "blob"};
@@ -92,12 +93,18 @@ class SealedWriter final : public BlobWriter {
 
   Status begin() { return inner_->append(std::string(kMagic) + wrapped_); }
 
+  // In pieces that stay in the processor's cache from the hash to the disk.
   Status append(std::string_view bytes) override {
-    hasher_.update(bytes);
-    bytes_ += static_cast<std::int64_t>(bytes.size());
-    ready_.clear();
-    FALAJ_TRY(sealer_.append(bytes, ready_));
-    return ready_.empty() ? Status() : inner_->append(ready_);
+    while (!bytes.empty()) {
+      const std::string_view piece = bytes.substr(0, kPieceBytes);
+      hasher_.update(piece);
+      bytes_ += static_cast<std::int64_t>(piece.size());
+      ready_.clear();
+      FALAJ_TRY(sealer_.append(piece, ready_));
+      if (!ready_.empty()) FALAJ_TRY(inner_->append(ready_));
+      bytes.remove_prefix(piece.size());
+    }
+    return {};
   }
 
   Result<StoredBlob> commit() override {
