@@ -29,6 +29,9 @@ class DenialListener {
   ~DenialListener() = default;
 };
 
+// States why: for break-glass grants, and to go past a guard-rail. The gate bounds it.
+inline constexpr std::string_view kReasonHeader = "X-Falaj-Reason";
+
 struct CallerParts {
   security::PrincipalPtr principal;                            // Not null.
   std::shared_ptr<const security::access::Policies> policies;  // Not null.

@@ -17,7 +17,6 @@ using net::Target;
 
 namespace {
 
-constexpr std::string_view kReasonHeader = "X-Falaj-Reason";
 constexpr std::size_t kReasonBytesMax = 500;
 constexpr std::size_t kUnwrittenMax = 1000;  // Of denials, while the log cannot be written.
 constexpr std::int64_t kProjectShare = 10;   // Of principals' rates that one project may use.

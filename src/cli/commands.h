@@ -19,6 +19,8 @@ struct Session {
 
 // Objects ("-" reads standard input; a file may hold several documents).
 enum class DryRun : std::uint8_t { kNo, kYes };
+// {objects: […]} as the server takes them.
+Result<Value> read_documents(const Session& session, const std::vector<std::string>& files);
 Status apply_files(const Session& session, const std::vector<std::string>& files, DryRun dry_run);
 // Prints what apply would change, line by line; returns how many objects would.
 Result<std::int64_t> diff_files(const Session& session, const std::vector<std::string>& files);
@@ -57,7 +59,7 @@ struct SimulateChoice {
   std::int64_t gpus_per_node = 8;
   std::vector<std::string> policies;  // Empty: all.
   std::string policy_file;            // A SchedulingPolicy; of policy plan the new one.
-  std::string current_file;           // Of policy plan, the one to compare with.
+  std::string current_file;           // Of policy plan with a trace, the one to compare with.
   std::string restart_cost = "60s";
   std::string checkpoint = "30m";
   std::string node_mtbf = "0";
@@ -74,6 +76,8 @@ Status simulate_policies(const SimulateChoice& choice, OutputFormat format);
 Status print_trace(const SimulateChoice& choice);
 // Replays a history under the current and a new policy; FJ-0006 when a guard-rail breaks.
 Status plan_policy(const SimulateChoice& choice, OutputFormat format);
+// The same by the server, with its own history and the jobs that wait there (policy_plan.cc).
+Status plan_live(const Session& session, const std::string& file, const std::string& report);
 
 // Distributed training (launch.cc): on this machine, without a server.
 struct LaunchChoice {

@@ -22,10 +22,12 @@ void complete(Value& document, const std::string& project) {
   }
   const std::string kind = document.text("kind");
   const bool above = kind == "Project" || kind == "Zone" || kind == "Grant" || kind == "Group" ||
-                     kind == "Transfer";
+                     kind == "Transfer" || kind == "SchedulingPolicy";
   if (above || document["metadata"].has("project")) return;
   document["metadata"]["project"] = project;
 }
+
+}  // namespace
 
 Result<Value> read_documents(const Session& session, const std::vector<std::string>& files) {
   Value body;
@@ -45,6 +47,8 @@ Result<Value> read_documents(const Session& session, const std::vector<std::stri
   }
   return body;
 }
+
+namespace {
 
 std::string object_path(const Value& object) {
   return "/api/v1/objects/" + url_encode(object.text("kind")) + "/" +

@@ -29,15 +29,25 @@ Result<Value> read_document(const std::string& file) {
 }
 
 Result<sim::PolicyFile> read_policy(const std::string& file) {
-  if (file.empty()) return sim::PolicyFile{};
+  sim::PolicyFile out;
+  out.policy = sim::DecideOptions::default_policy();
+  if (file.empty()) return out;
   const Value document = FALAJ_TRY(read_document(file));
   if (document.text("kind") != "SchedulingPolicy") {
     return Error{ErrorId::kUnknownKind,
                  file + ": kind is '" + document.text("kind") + "'; it must be SchedulingPolicy"};
   }
-  Result<sim::PolicyFile> policy = sim::decode_policy(document["spec"]);
+  Result<sim::PolicyFile> policy = sim::decode_policy(document["spec"], out.policy);
   if (!policy.ok()) return policy.error().within(file);
   return policy;
+}
+
+sim::DecideOptions options_of(const sim::PolicyFile& file, const std::string& name) {
+  sim::DecideOptions options;
+  options.name = name;
+  options.policy = file.policy;
+  options.queues = file.queues;
+  return options;
 }
 
 Result<sim::FleetSpec> read_fleet(const SimulateChoice& choice) {
@@ -214,13 +224,14 @@ std::string plan_table(const sim::Plan& plan) {
 
 Status simulate_policies(const SimulateChoice& choice, OutputFormat format) {
   const sim::Scenario scenario = FALAJ_TRY(read_scenario(choice));
-  sim::PolicyFile policy = FALAJ_TRY(read_policy(choice.policy_file));
-  if (choice.start_times) policy.options.explain = scheduler::Explain::kFull;
+  const sim::PolicyFile policy = FALAJ_TRY(read_policy(choice.policy_file));
+  sim::DecideOptions options = options_of(policy, "falaj");
+  if (choice.start_times) options.explain = scheduler::Explain::kFull;
   const std::vector<std::string>& names =
       choice.policies.empty() ? sim::strategy_names() : choice.policies;
   std::vector<std::unique_ptr<sim::Strategy>> strategies;
   for (const std::string& name : names) {
-    strategies.push_back(FALAJ_TRY(sim::make_strategy(name, scenario.fleet, policy.options)));
+    strategies.push_back(FALAJ_TRY(sim::make_strategy(name, scenario.fleet, options)));
   }
   const sim::Trace trace = FALAJ_TRY(read_trace(choice));
   Value value = Value::object();
@@ -247,16 +258,15 @@ Status print_trace(const SimulateChoice& choice) {
 
 Status plan_policy(const SimulateChoice& choice, OutputFormat format) {
   const sim::Scenario scenario = FALAJ_TRY(read_scenario(choice));
-  sim::PolicyFile next = FALAJ_TRY(read_policy(choice.policy_file));
-  sim::PolicyFile current = FALAJ_TRY(read_policy(choice.current_file));
+  const sim::PolicyFile next = FALAJ_TRY(read_policy(choice.policy_file));
+  const sim::PolicyFile current = FALAJ_TRY(read_policy(choice.current_file));
   const sim::Trace trace = FALAJ_TRY(read_trace(choice));
-  current.options.name = "current";
-  next.options.name = "next";
-  const auto now = sim::decide_strategy(scenario.fleet, current.options);
-  const auto then = sim::decide_strategy(scenario.fleet, next.options);
+  const auto now = sim::decide_strategy(scenario.fleet, options_of(current, "current"));
+  const auto then = sim::decide_strategy(scenario.fleet, options_of(next, "next"));
   const sim::Summary before = with_progress(trace, scenario, *now);
   const sim::Summary after = with_progress(trace, scenario, *then);
   const sim::Plan plan = sim::compare(before, after, next.guard_rails);
+  if (!choice.report.empty()) FALAJ_TRY(write_report(choice, trace, scenario, {before, after}));
   print(format, sim::to_value(plan), plan_table(plan));
   if (plan.broken.empty()) return {};
   return Error{Code::kFailedPrecondition,

@@ -5,10 +5,8 @@
 namespace falaj::cli {
 namespace {
 
-void add_world(CLI::App& command, SimulateChoice& choice) {
-  command.add_option("--trace", choice.trace,
-                     "CSV with submit,duration,gpus,tenant[,name], or the published Philly table; "
-                     "without it a history is made up");
+void add_world(CLI::App& command, SimulateChoice& choice, const std::string& trace) {
+  command.add_option("--trace", choice.trace, trace);
   command.add_option("--fleet", choice.fleet, "YAML file with groups of nodes");
   command.add_option("--nodes", choice.nodes, "Nodes, without --fleet")->capture_default_str();
   command.add_option("--gpus-per-node", choice.gpus_per_node, "GPUs of each")
@@ -104,7 +102,9 @@ void Tree::add_simulate() {
       exit_ = done(simulate_policies(simulate_, session().format));
     }
   });
-  add_world(*command, simulate_);
+  add_world(*command, simulate_,
+            "CSV with submit,duration,gpus,tenant[,name], or the published Philly table; without "
+            "it a history is made up");
   add_history(*command, simulate_);
   command->add_option("--policy", simulate_.policies,
                       "falaj, strict_fifo, greedy_fifo, max_min_by_tenant, easy_backfill_oracle, "
@@ -123,15 +123,26 @@ void Tree::add_policy_plan() {
   CLI::App* policy = root_.add_subcommand("policy", "Try a scheduling policy before it is applied");
   policy->require_subcommand(1);
   CLI::App* plan =
-      local(*policy, "plan",
-            "Replay a history under the current and a new policy; exit 1 when a guard-rail breaks",
-            [this] { return done(plan_policy(simulate_, session().format)); });
-  plan->add_option("-f,--file", simulate_.policy_file, "The new SchedulingPolicy")->required();
-  plan->add_option("--current", simulate_.current_file,
-                   "The current one (default: what Falaj does unless told otherwise)");
-  add_world(*plan, simulate_);
-  add_history(*plan, simulate_);
-  add_output(*plan);
+      remote(*policy, "plan",
+             "Replay the server's past and waiting jobs, or a trace, under the current "
+             "and a new policy; exit 1 when a guard-rail breaks",
+             [](const Session&) -> Status { return {}; });
+  plan->callback([this] {
+    exit_ = simulate_.trace.empty() ? signed_in([this](const Session& s) {
+      return plan_live(s, simulate_.policy_file, simulate_.report);
+    })
+                                    : done(plan_policy(simulate_, session().format));
+  });
+  plan->add_option("-f,--file", simulate_.policy_file,
+                   "The new SchedulingPolicy; without --trace also Queues")
+      ->required();
+  plan->add_option("--report", simulate_.report, "HTML file to write, with plots");
+  plan->add_option(
+      "--current", simulate_.current_file,
+      "With --trace, the current one (default: what Falaj does unless told otherwise)");
+  plan->add_option("--seed", simulate_.seed, "With --trace, the seed of failures")
+      ->capture_default_str();
+  add_world(*plan, simulate_, "CSV to replay, without a server: as for simulate");
 }
 
 void Tree::add_launch() {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <map>
 #include <optional>
 
@@ -30,17 +31,6 @@ std::int64_t mebibytes(std::int64_t bytes) {
   return bytes == kNoLimit ? scheduler::kUnlimited : bytes / kMebibyte + (bytes % kMebibyte != 0);
 }
 
-// First come, first served among equal priorities, with places kept for those who cannot start yet.
-// Nothing is known of run times but their limits, so that neither length nor size may decide.
-scheduler::Policy policy() {
-  scheduler::Policy out;
-  out.order.p50 = 0;
-  out.order.size = 0;
-  // What is nobody's own is first come, first served; only an owner's part is cleared.
-  out.preemption.entitlement = scheduler::Entitlement::kNominal;
-  return out;
-}
-
 std::vector<scheduler::Quota> quotas_of(const QueueSpec& spec) {
   const auto one = [](Index flavor, const ResourceQuota& quota, auto convert) {
     return scheduler::Quota{flavor, convert(quota.nominal), convert(quota.borrow),
@@ -54,24 +44,22 @@ std::vector<scheduler::Quota> quotas_of(const QueueSpec& spec) {
           one(kGpu, spec.gpu, same)};
 }
 
-std::string full_name(const std::string& project, const std::string& name) {
-  return project + "/" + (name.empty() ? std::string(kDefaultQueue) : name);
-}
-
 // Turns a scene into the scheduler's numbers.
 class Drawing {
  public:
-  explicit Drawing(const Scene& scene) {
+  Drawing(const Scene& scene, Timestamp now) : scene_(scene), now_(now) {
     draw_machine(scene.machine);
     for (const QueueSpec& spec : scene.queues) {
-      declared_[full_name(spec.project, spec.name)] = &spec;
+      declared_[queue_name(spec.project, spec.name)] = &spec;
     }
+    // All of them: what an idle one has may be borrowed, and what it spent counts above it.
+    for (const QueueSpec& spec : scene.queues) (void)queue_index(spec.project, spec.name);
     for (const Candidate& job : scene.jobs) add_job(job);
     FALAJ_CHECK(scheduler::check(snapshot).ok());
   }
 
   bool has_queue(const std::string& project, const std::string& name) const {
-    return name.empty() || name == kDefaultQueue || declared_.contains(full_name(project, name));
+    return name.empty() || name == kDefaultQueue || declared_.contains(queue_name(project, name));
   }
 
   scheduler::Snapshot snapshot;
@@ -85,6 +73,9 @@ class Drawing {
     node.cpu = machine.cpu_milli;
     node.memory = machine.memory_bytes / kMebibyte;
     node.gpus = std::min<unsigned>(machine.gpus, scheduler::kMaxDevices);
+    node.price_per_core_hour = scene_.policy.prices.micros_per_cpu_hour;
+    node.price_per_gpu_hour = scene_.policy.prices.micros_per_gpu_hour;
+    node.watts_per_gpu = scene_.policy.prices.watts_per_gpu;
     node.gpu_flavor = node.gpus > 0 ? kGpu : kAbsent;
     snapshot.classes = {node};
     snapshot.nodes = {scheduler::Node{}};
@@ -101,7 +92,7 @@ class Drawing {
   // Parents first. A queue that was deleted under its jobs is the project's default.
   Index queue_index(const std::string& project, const std::string& name, std::size_t below = 2) {
     const std::string full =
-        full_name(project, declared_.contains(full_name(project, name)) ? name : "");
+        queue_name(project, declared_.contains(queue_name(project, name)) ? name : "");
     const auto known = queues_.find(full);
     if (known != queues_.end()) return known->second;
     scheduler::Queue queue;
@@ -111,16 +102,31 @@ class Drawing {
     if (spec != declared_.end()) {
       queue.quotas = quotas_of(*spec->second);
       queue.weight = spec->second->weight_milli;
+      queue.allowances = allowances_of(*spec->second, full);
       const std::string& parent = spec->second->parent;
       const bool deep = below >= scheduler::kMaxDepth;  // Lengthened from above, since it was made.
-      if (!parent.empty() && !deep && declared_.contains(full_name(project, parent))) {
+      if (!parent.empty() && !deep && declared_.contains(queue_name(project, parent))) {
         queue.parent = queue_index(project, parent, below + 1);
       }
     }
+    const auto used = scene_.use.find(full);
+    if (used != scene_.use.end()) queue.decayed_use = used->second.decayed;
     snapshot.queues.push_back(std::move(queue));
     const auto index = static_cast<Index>(snapshot.queues.size() - 1);
     queues_.emplace(full, index);
     return index;
+  }
+
+  std::vector<scheduler::Allowance> allowances_of(const QueueSpec& spec, const std::string& name) {
+    std::vector<scheduler::Allowance> out;
+    const auto used = scene_.use.find(name);
+    for (std::size_t i = 0; i < spec.budgets.size(); ++i) {
+      const QueueBudget& budget = spec.budgets[i];
+      const bool known = used != scene_.use.end() && i < used->second.spent.size();
+      out.push_back({budget.kind, budget.limit, known ? used->second.spent[i] : 0,
+                     window_of(budget.per, now_).end});
+    }
+    return out;
   }
 
   Index shape_index(const Resources& resources) {
@@ -147,6 +153,9 @@ class Drawing {
     job.submitted = candidate.queued_at;
     if (candidate.run_max.nanos > 0) job.max_run = candidate.run_max;
     job.unmet_dependencies = candidate.unmet;
+    job.remaining_p50 = candidate.p50;
+    job.remaining_p90 = candidate.p90;
+    job.attained = candidate.attained;
     if (candidate.runs == Runs::kEngine) job.array = 0;
     job.state = static_cast<scheduler::JobState>(candidate.stage);
     if (candidate.stage != Stage::kWaiting) {
@@ -162,6 +171,8 @@ class Drawing {
     snapshot.jobs.push_back(std::move(job));
   }
 
+  const Scene& scene_;
+  const Timestamp now_;
   std::map<std::string, const QueueSpec*, std::less<>> declared_;
   std::map<std::string, Index, std::less<>> queues_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, Index> shapes_;
@@ -176,6 +187,29 @@ std::string milli_text(std::int64_t amount, std::string_view name) {
 std::string amount_text(const scheduler::Snapshot& snapshot, Index flavor, std::int64_t amount) {
   if (flavor == scheduler::kMemory) return format_bytes(amount * kMebibyte) + " of memory";
   return milli_text(amount, flavor == kAbsent ? "units" : snapshot.flavors[flavor].name);
+}
+
+// How budgets are told to people: what one of their units is, and its name.
+std::pair<double, const char*> told_in(scheduler::AllowanceKind kind) {
+  switch (kind) {
+    case scheduler::AllowanceKind::kGpuSeconds:
+      return {3.6e6, "GPU-hours"};
+    case scheduler::AllowanceKind::kMoney:
+      return {1e6, "money"};
+    case scheduler::AllowanceKind::kEnergy:
+      return {3.6e6, "kWh"};
+  }
+  return {1, "units"};
+}
+
+void tell_budget(const scheduler::Snapshot& snapshot, const scheduler::Reason& reason, Why& why) {
+  const scheduler::Queue& queue = snapshot.queues[reason.subject];
+  const auto [unit, name] = told_in(queue.allowances[reason.flavor].kind);
+  char amount[64];
+  std::snprintf(amount, sizeof amount, "%.2f %s", static_cast<double>(reason.missing) / unit, name);
+  why.text = "waits for the next budget of queue " + queue.name + ", which lacks " + amount;
+  why.constraint = "queue " + queue.name + ": budget of " + name;
+  why.change = std::string(amount) + " more for queue " + queue.name;
 }
 
 // What binds and what would help, by reason.
@@ -204,6 +238,9 @@ void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason
                        snapshot.flavors[reason.flavor].name;
       why.change = amount_text(snapshot, reason.flavor, reason.missing) + " more for queue " +
                    snapshot.queues[reason.subject].name;
+      break;
+    case ReasonCode::kBudget:
+      tell_budget(snapshot, reason, why);
       break;
     case ReasonCode::kCapacity:
       why.text = "waits for room: " + amount_text(snapshot, reason.flavor, reason.missing) +
@@ -307,11 +344,13 @@ Value to_value(const Why& why) {
   return value;
 }
 
-Verdict judge(const Scene& scene, Timestamp now) {
-  const Drawing drawing(scene);
+Verdict judge(const Scene& scene, Timestamp now, Telling telling) {
+  const Drawing drawing(scene, now);
   scheduler::Budget budget;
   budget.digest = 0;
-  const scheduler::Decisions decided = scheduler::decide(drawing.snapshot, policy(), now, budget);
+  if (telling == Telling::kNothing) budget.explain = scheduler::Explain::kCode;
+  const scheduler::Decisions decided =
+      scheduler::decide(drawing.snapshot, scene.policy.policy, now, budget);
   Verdict out;
   for (const scheduler::Admit& admit : decided.admit) {
     out.admit.push_back({admit.job, devices(admit.placement)});
@@ -322,6 +361,7 @@ Verdict judge(const Scene& scene, Timestamp now) {
   }
   for (const Index job : decided.released) out.release.push_back(job);
   for (const scheduler::Preempt& preempt : decided.preempt) out.preempt.push_back(preempt.job);
+  if (telling == Telling::kNothing) return out;
   for (const scheduler::Hold& hold : decided.hold) {
     out.hold.emplace_back(hold.job, why_of(drawing, scene, hold, now));
   }
@@ -329,10 +369,11 @@ Verdict judge(const Scene& scene, Timestamp now) {
 }
 
 Status check_possible(const Scene& scene, const Candidate& job) {
-  Scene alone{scene.machine, scene.queues, {job}};
+  Scene alone = scene;
+  alone.jobs = {job};
   alone.jobs.front().sequence = 1;
   alone.jobs.front().stage = Stage::kWaiting;
-  const Drawing drawing(alone);
+  const Drawing drawing(alone, Timestamp{});
   if (!drawing.has_queue(job.project, job.request.queue)) {
     std::vector<std::string> names;
     for (const QueueSpec& queue : scene.queues) {
@@ -344,7 +385,8 @@ Status check_possible(const Scene& scene, const Candidate& job) {
         "there is no Queue '" + job.request.queue + "' in project '" + job.project + "'" +
             (near.empty() ? "; 'falaj list Queue' shows them" : "; did you mean " + near + "?"));
   }
-  const scheduler::Reason reason = scheduler::never_starts(drawing.snapshot, policy(), 0);
+  const scheduler::Reason reason =
+      scheduler::never_starts(drawing.snapshot, scene.policy.policy, 0);
   if (reason.code == scheduler::ReasonCode::kNone) return {};
   Why why;
   fill_in(drawing, alone, reason, why);

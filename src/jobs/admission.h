@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/value.h"
 #include "jobs/queues.h"
 #include "jobs/request.h"
+#include "jobs/scheduling_policy.h"
 
 namespace falaj::jobs {
 
@@ -47,12 +49,24 @@ struct Candidate {
   std::uint32_t unmet = 0;  // Jobs that must end first …
   JobId waits_for{};        // … and the first of them.
   std::uint16_t gpus = 0;   // Devices, unless it waits.
+  // What is known from jobs like it (jobs/ledger.h); 0: nothing.
+  Duration p50{};  // Of the remaining run time.
+  Duration p90{};
+  std::int64_t attained = 0;  // GPU-seconds so far, core-seconds without GPU.
+};
+
+// What a queue has used.
+struct QueueUse {
+  std::int64_t decayed = 0;         // Core-seconds by itself, halved per half-life.
+  std::vector<std::int64_t> spent;  // Of each of its budgets in this window, with all below it.
 };
 
 struct Scene {
   Machine machine;
   std::vector<QueueSpec> queues;
   std::vector<Candidate> jobs;
+  SchedulingPolicy policy = first_come();
+  std::map<std::string, QueueUse, std::less<>> use{};  // By queue_name().
 };
 
 // Why a job waits.
@@ -80,8 +94,11 @@ struct Verdict {
   std::vector<std::pair<std::size_t, Why>> hold;
 };
 
+// How much is said about those who wait: a replay needs no start times.
+enum class Telling : std::uint8_t { kFull, kNothing };
+
 // Deterministic. Cost: that of scheduler::decide for one node.
-Verdict judge(const Scene& scene, Timestamp now);
+Verdict judge(const Scene& scene, Timestamp now, Telling telling = Telling::kFull);
 
 // FJ-1006 when the job could never start here though nothing else ran, FJ-2001 for a queue that is
 // not declared: `job` need not be in the scene.

@@ -125,7 +125,7 @@ void LocalQueue::doom(const JobId& id, const JobId& failed) {
 }
 
 void LocalQueue::decide() {
-  if (auto queues = store_.queues(); queues.ok()) queues_ = std::move(queues).value();
+  if (auto read = store_.sharing(); read.ok()) sharing_ = std::move(read).value();
   Scene scene;
   {
     MutexLock lock(mutex_);
@@ -138,7 +138,8 @@ void LocalQueue::decide() {
 Scene LocalQueue::picture() {
   Scene scene;
   scene.machine = options_.machine;
-  scene.queues = queues_;
+  scene.queues = sharing_.queues;
+  scene.policy = sharing_.policy;
   scene.jobs.reserve(line_.size());
   const Timestamp now = clock_.now();
   for (const auto& [id, candidate] : line_) {
@@ -148,12 +149,8 @@ Scene LocalQueue::picture() {
       job.unmet = static_cast<std::uint32_t>(unmet->second.size());
       job.waits_for = unmet->second.front();
     }
-    const bool runs = job.stage == Stage::kRunning || job.stage == Stage::kStopping;
-    if (runs && job.run_max.nanos > 0) {
-      job.run_max.nanos =
-          std::max<std::int64_t>(1, job.run_max.nanos - (now - job.started_at).nanos);
-    }
   }
+  ledger_.inform(scene, now);
   return scene;
 }
 

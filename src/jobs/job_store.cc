@@ -171,6 +171,26 @@ Result<bool> cancel_was_asked(SqlTransaction& tx, const JobId& id) {
   return rows.at(0).integer(0) > 0;
 }
 
+Result<Timestamp> newest_admission(SqlTransaction& tx, const JobId& id) {
+  const SqlRows rows =
+      FALAJ_TRY(tx.query("SELECT COALESCE(MAX(at), 0) FROM job_events WHERE job = ? AND kind = ?",
+                         {id.str(), static_cast<std::int64_t>(EventKind::kAdmitted)}));
+  return Timestamp{rows.at(0).integer(0)};
+}
+
+// Each admission with what ended it: the next event of the job that does.
+constexpr std::string_view kSelectAttempts =
+    "SELECT j.id, j.project, j.type, j.request, j.created_at, a.at, e.at, e.kind, e.detail"
+    " FROM (SELECT * FROM jobs WHERE id >= ? ORDER BY id DESC LIMIT ?) j"
+    " JOIN job_events a ON a.job = j.id AND a.kind = 1"
+    " JOIN job_events e ON e.job = j.id AND e.sequence ="
+    "  (SELECT MIN(n.sequence) FROM job_events n WHERE n.job = j.id AND n.sequence > a.sequence"
+    "   AND n.kind IN (2, 3))"
+    " ORDER BY j.id, a.sequence";
+static_assert(static_cast<int>(EventKind::kAdmitted) == 1 &&
+              static_cast<int>(EventKind::kRequeued) == 2 &&
+              static_cast<int>(EventKind::kEnded) == 3);
+
 Event event_of(EventKind kind, Timestamp at, int attempt, Value detail = Value::object()) {
   Event event;
   event.kind = kind;
@@ -276,14 +296,43 @@ Result<std::vector<Event>> JobStore::events(const JobId& id) const {
   return out;
 }
 
-Result<std::vector<QueueSpec>> JobStore::queues() const {
-  std::vector<QueueSpec> out;
+Result<JobStore::Sharing> JobStore::sharing() const {
+  Sharing out;
   FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
+    out = {};
     for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "Queue"))) {
-      out.push_back(FALAJ_TRY(decode_queue(object)));
+      out.queues.push_back(FALAJ_TRY(decode_queue(object)));
     }
+    const auto policy = FALAJ_TRY(storage::find_object(tx, "SchedulingPolicy", "", kPolicyInForce));
+    out.declared = policy.has_value();
+    if (policy) out.policy = FALAJ_TRY(decode_scheduling_policy(*policy));
     return {};
   }));
+  return out;
+}
+
+Result<std::vector<JobStore::Past>> JobStore::attempts(Timestamp since,
+                                                       std::int64_t jobs_max) const {
+  std::vector<Past> out;
+  // Ids sort by time: the job's own would be this, or later.
+  for (const SqlRow& row :
+       FALAJ_TRY(storage::query(sql_, kSelectAttempts, {new_ulid(since), jobs_max}))) {
+    Past past;
+    past.job.id = JobId(row.text(0));
+    past.job.spec.project = past.spell.project = row.text(1);
+    past.job.spec.type = row.text(2);
+    const Value request = FALAJ_TRY(parse_column(row, 3));
+    past.job.spec.request = past.spell.request = request_from_stored(request);
+    past.job.created_at = Timestamp{row.integer(4)};
+    past.spell.from = Timestamp{row.integer(5)};
+    past.spell.to = Timestamp{row.integer(6)};
+    const Value detail = FALAJ_TRY(parse_column(row, 8));
+    const std::string status = detail.text("status");
+    const bool own = row.integer(7) == static_cast<std::int64_t>(EventKind::kEnded) &&
+                     status != status_name(JobStatus::kCancelled);
+    past.spell.ended = own ? Spell::Ended::kByItself : Spell::Ended::kInterrupted;
+    out.push_back(std::move(past));
+  }
   return out;
 }
 
@@ -320,7 +369,8 @@ Result<std::vector<JobStore::Unfinished>> JobStore::recover() {
       if (job.status == JobStatus::kRunning && job.spec.type != kCommandType && !cancelled) {
         FALAJ_TRY(happen(tx, job, requeued(job, job.attempts, "the server died")));
       }
-      unfinished.push_back({std::move(job), cancelled});
+      const Timestamp began = FALAJ_TRY(newest_admission(tx, job.id));
+      unfinished.push_back({std::move(job), cancelled, began});
     }
     return {};
   }));

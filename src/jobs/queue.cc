@@ -16,6 +16,8 @@ namespace {
 constexpr int kAttemptsMost = 100;
 // Beginnings and ends of commands: mostly waiting for the store, which joins their commits.
 constexpr unsigned kCommandWorkers = 8;
+// Jobs whose past is looked at when the server starts.
+constexpr std::int64_t kRemembered = 200'000;
 constexpr auto kFirstLook = std::chrono::seconds(2);
 
 const telemetry::MetricInfo kEnded{"falaj_jobs_ended_total",
@@ -71,8 +73,10 @@ Status LocalQueue::recover() {
                  "cannot create the jobs' folder " + options_.work_folder + ": " + error.message());
   }
   const auto unfinished = FALAJ_TRY(store_.recover());
+  const auto past = FALAJ_TRY(store_.attempts(clock_.now() - kLookBack, kRemembered));
   MutexLock lock(mutex_);
-  for (const auto& [job, cancelled] : unfinished) enter(job, cancelled);
+  for (const JobStore::Past& each : past) ledger_.add(each.spell);
+  for (const auto& [job, cancelled, began] : unfinished) enter(job, cancelled, began);
   return {};
 }
 
@@ -139,7 +143,9 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
   if (command) FALAJ_TRY(check_command(commands_, spec));
   Scene scene;
   scene.machine = options_.machine;
-  scene.queues = FALAJ_TRY(store_.queues());
+  auto sharing = FALAJ_TRY(store_.sharing());
+  scene.queues = std::move(sharing.queues);
+  scene.policy = std::move(sharing.policy);
   Job job;
   job.spec = spec;
   FALAJ_TRY(check_possible(scene, candidate_of(job)));
@@ -178,13 +184,14 @@ void LocalQueue::show_counts() {
 
 // A job joins those that wait; a command that runs already is the executor's, which is asked to
 // stop it when it was cancelled (collect_ends). Of any other cancelled one a worker writes the end.
-void LocalQueue::enter(const Job& job, bool cancelled) {
+void LocalQueue::enter(const Job& job, bool cancelled, Timestamp began) {
   Candidate candidate = candidate_of(job);
   candidate.sequence = ++sequence_;
   if (job.status == JobStatus::kRunning || cancelled) {
     candidate.stage = Stage::kRunning;
-    candidate.started_at = clock_.now();
+    candidate.started_at = began == Timestamp{} ? clock_.now() : began;
     Running& running = running_[job.id];
+    if (job.status == JobStatus::kRunning) running.began = began;
     running.cancelled = cancelled;
     if (job.status == JobStatus::kRunning && job.spec.type == kCommandType) {
       running.attempt = AttemptId{job.id, job.epoch};

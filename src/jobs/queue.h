@@ -28,6 +28,10 @@
 #include "storage/sql.h"
 #include "telemetry/metrics.h"
 
+namespace falaj::scheduler::simulate {
+struct Plan;
+}
+
 namespace falaj::jobs {
 
 class Executor;
@@ -165,6 +169,14 @@ class Queue {
   virtual Result<std::vector<Event>> events(const JobId& id) const = 0;
   // Why it waits, as the scheduler said last; of one that does not wait, what it does.
   virtual Result<Why> why(const JobId& id) const = 0;
+  // What these Queues and this SchedulingPolicy (whatever its name) would have done to the newest
+  // jobs of the past, and would do to those who wait: both replayed under the current rules and the
+  // new. The guard-rails are those of the policy in force, or the new one's when there is none.
+  // Takes seconds; nothing is changed. FJ-2002 for other kinds.
+  virtual Result<scheduler::simulate::Plan> plan(const std::vector<storage::Object>& changes) = 0;
+  // Whether guard-rails hold for such a change: it is of the policy in force, or of queues under
+  // one.
+  virtual Result<bool> guarded(const std::vector<storage::Object>& changes) const = 0;
   // What runs now, of one project, and the machine it shares.
   virtual Result<std::vector<Usage>> usage(const ProjectName& project) const = 0;
   virtual const Machine& machine() const = 0;

@@ -410,5 +410,48 @@ TEST(Events, cannot_follow_in_any_order) {
       << "it has ended";
 }
 
+// The order by what queues have used, over a restart: the ledger is made anew from the events.
+TEST_F(CommandsTest, what_a_queue_has_used_is_remembered_by_the_next_server) {
+  ASSERT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                    for (const char* name : {"greedy", "modest"}) {
+                      storage::Object queue;
+                      queue.kind = "Queue";
+                      queue.project = "payments";
+                      queue.name = name;
+                      queue.spec = Value::object();
+                      FALAJ_TRY(storage::put_object(tx, queue, clock_.now()));
+                    }
+                    storage::Object policy;
+                    policy.kind = "SchedulingPolicy";
+                    policy.name = "default";
+                    policy.spec["order"]["share"] = 1000;
+                    FALAJ_TRY(storage::put_object(tx, policy, clock_.now()));
+                    return {};
+                  })
+                  .ok());
+  const auto in_queue = [&](const std::string& queue, const std::string& script) {
+    JobSpec spec = spec_of(script);
+    spec.request.queue = queue;
+    spec.request.resources.cpu_milli = 2000;
+    return spec;
+  };
+  queue_->start();
+  const JobId past = submit(in_queue("greedy", gated("past")));
+  runs("past");
+  clock_.advance(Duration::minutes(2));
+  go("past");
+  EXPECT_EQ(ended(past).status, JobStatus::kSucceeded);
+  reopen();
+  const JobId first = submit(in_queue("greedy", gated("first")));
+  const JobId second = submit(in_queue("modest", gated("second")));
+  queue_->start();
+  EXPECT_EQ(runs("second"), second.str() + "-1");
+  EXPECT_EQ(queue_->get(first)->status, JobStatus::kQueued);
+  go("second");
+  runs("first");
+  go("first");
+  EXPECT_EQ(ended(first).status, JobStatus::kSucceeded);
+}
+
 }  // namespace
 }  // namespace falaj::jobs

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/decode.h"
+#include "jobs/scheduling_policy.h"
 
 namespace falaj::jobs {
 namespace {
@@ -10,6 +11,8 @@ namespace {
 constexpr double kUnitsMost = 1e6;
 constexpr std::int64_t kBytesMost = std::int64_t{1} << 50;  // Sums of many stay in range.
 constexpr int kDepthMost = 6;  // Below the machine itself, within scheduler::kMaxDepth.
+
+constexpr std::string_view kDefaultQueue = "default";
 
 enum class Unit : std::uint8_t { kMilli, kBytes };
 
@@ -74,8 +77,13 @@ Result<QueueSpec> decode_queue(const storage::Object& object) {
   out.memory = FALAJ_TRY(decode_resource(quota, "memory", Unit::kBytes));
   out.gpu = FALAJ_TRY(decode_resource(quota, "gpu", Unit::kMilli));
   FALAJ_TRY(quota.finish());
+  out.budgets = FALAJ_TRY(decode_budgets(fields));
   FALAJ_TRY(fields.finish());
   return out;
+}
+
+std::string queue_name(const std::string& project, const std::string& name) {
+  return project + "/" + (name.empty() ? std::string(kDefaultQueue) : name);
 }
 
 std::vector<storage::KindInfo> kinds() {
@@ -88,7 +96,7 @@ std::vector<storage::KindInfo> kinds() {
     return std::vector<storage::Reference>{{"Queue", object.project, queue.parent}};
   };
   info.check_beside = check_parents;
-  return {info};
+  return {info, scheduling_policy_kind()};
 }
 
 }  // namespace falaj::jobs

@@ -4,7 +4,8 @@
 //   metadata: {name: risk, project: payments}
 //   spec: {parent: payments-all, weight: 2,
 //          quota: {cpu: {nominal: 4, borrow: 2, lend: 4}, memory: {nominal: 8Gi}, gpu: {nominal:
-//          1}}}
+//          1}},
+//          budgets: [{per: month, gpu_hours: 500}]}
 //
 // A queue without a parent stands below the whole machine. Of a resource that is not listed it has
 // nothing of its own and may borrow all that is free; memory that is not listed is not counted. A
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "jobs/budgets.h"
 #include "storage/objects.h"
 
 namespace falaj::jobs {
@@ -37,9 +39,12 @@ struct QueueSpec {
   ResourceQuota memory;
   ResourceQuota gpu;
   std::int64_t weight_milli = 1000;
+  std::vector<QueueBudget> budgets{};
 };
 Result<QueueSpec> decode_queue(const storage::Object& object);
-// The kind `Queue`, for the catalog.
+// "payments/risk": how a queue is called among all projects; "" is the project's default.
+std::string queue_name(const std::string& project, const std::string& name);
+// The kinds `Queue` and `SchedulingPolicy`, for the catalog.
 std::vector<storage::KindInfo> kinds();
 
 }  // namespace falaj::jobs

@@ -41,8 +41,9 @@ bool LocalQueue::release(const JobId& id, Next next) {
     if (next != Next::kDone && running_[id].cancelled && !unwritten_.contains(id) && !stopping_) {
       return false;
     }
-    running_.erase(id);
     const auto at = line_.find(id);
+    if (at != line_.end()) remember(at->second, running_[id], next);
+    running_.erase(id);
     if (at != line_.end() && next != Next::kDone) {
       set_waiting(at->second, Stage::kWaiting);
       at->second.gpus = 0;
@@ -61,6 +62,19 @@ bool LocalQueue::release(const JobId& id, Next next) {
   }
   asked_.notify_all();
   return true;
+}
+
+void LocalQueue::note_beginning(const JobId& id) {
+  MutexLock lock(mutex_);
+  running_[id].began = clock_.now();
+}
+
+// What an attempt used is written into the ledger as it ends; job_events say the same at a start.
+void LocalQueue::remember(const Candidate& job, const Running& running, Next next) {
+  if (running.began == Timestamp{}) return;
+  const bool by_itself = next == Next::kDone && !running.cancelled;
+  ledger_.add({job.project, job.request, running.began, clock_.now(),
+               by_itself ? Spell::Ended::kByItself : Spell::Ended::kInterrupted});
 }
 
 LocalQueue::Next LocalQueue::run(const JobId& id) {
@@ -90,6 +104,7 @@ LocalQueue::Next LocalQueue::run(const JobId& id) {
     return settle(*before, handler->finish(*before, exit, work_dir(*before)));
   }
   auto job = retried([&] { return store_.begin_attempt(id); });
+  if (job.ok()) note_beginning(id);
   if (job.ok()) return handler == nullptr ? start_command(*job) : attempt(*job, *handler);
   log::error("job not started", {{"job", id.str()}, {"error", job.error().message}});
   if (job.error().code == Code::kConflict) return Next::kDone;  // Ended meanwhile.

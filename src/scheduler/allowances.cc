@@ -34,7 +34,9 @@ Allowances::Shortfall Allowances::shortfall(Index queue, const Rates& rates, Dur
     for (std::size_t i = 0; i < allowances.size(); ++i) {
       const std::int64_t left = allowances[i].limit - allowances[i].spent - committed_[q][i];
       const std::int64_t wanted = amount(allowances[i], rates, run);
-      if (wanted > 0 && wanted > left) return {q, wanted - left};
+      if (wanted > 0 && wanted > left) {
+        return {q, wanted - left, static_cast<Index>(i)};
+      }
     }
   }
   return {};

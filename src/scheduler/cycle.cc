@@ -108,6 +108,7 @@ Reason money_or_quota(const Cycle& cycle, Index j, const Placement& placement,
     reason.code = ReasonCode::kBudget;
     reason.subject = shortfall.queue;
     reason.missing = shortfall.missing;
+    reason.flavor = shortfall.allowance;
     return reason;
   }
   if (job.cost_cap == kUnlimited) return reason;

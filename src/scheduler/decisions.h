@@ -24,7 +24,7 @@ enum class ReasonCode : std::uint8_t {
   kTooLarge,        // It would not fit if the cluster were empty.
   kMaintenance,     // The nodes that would do are closed, or close before it would end.
   kQuota,           // Queue `subject` lacks `missing` units of `flavor`.
-  kBudget,          // Allowance of queue `subject`: `missing` units beyond the limit.
+  kBudget,          // Allowance number `flavor` of queue `subject` lacks `missing` units.
   kCostCap,         // It would cost `missing` more than its cap.
   kCapacity,        // `missing` units of `flavor` are not free.
   kFragmented,  // Enough is free in all, but not together: `missing` more pods would have to fit.
@@ -38,11 +38,11 @@ std::string_view to_string(ReasonCode code);
 struct Reason {
   ReasonCode code = ReasonCode::kNone;
   Level level = Level::kCluster;  // The topology in which it was looked for.
-  Index flavor = kAbsent;
-  Index subject = kAbsent;   // See the code.
-  std::int64_t missing = 0;  // The smallest change that would admit it, in units of `flavor`.
-  Timestamp earliest;        // The interval in which it probably starts;
-  Timestamp latest;          // Timestamp::max(): not without a change.
+  Index flavor = kAbsent;         // Or see the code.
+  Index subject = kAbsent;        // See the code.
+  std::int64_t missing = 0;       // The smallest change that would admit it, in units of `flavor`.
+  Timestamp earliest;             // The interval in which it probably starts;
+  Timestamp latest;               // Timestamp::max(): not without a change.
   bool operator==(const Reason&) const = default;
 };
 

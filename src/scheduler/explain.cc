@@ -120,15 +120,6 @@ Curves make_curves(const Cycle& cycle) {
   return curves;
 }
 
-// The window after which a queue's allowance begins anew.
-Timestamp next_window(const Cycle& cycle, Index queue) {
-  Timestamp soonest = Timestamp::max();
-  for (const Allowance& allowance : cycle.snapshot.queues[queue].allowances) {
-    soonest = std::min(soonest, allowance.window_end);
-  }
-  return soonest;
-}
-
 void fill_in(const Cycle& cycle, const Curves& curves, std::int64_t ahead, Hold& hold) {
   Reason& reason = hold.reason;
   const Job& job = cycle.snapshot.jobs[hold.job];
@@ -137,7 +128,8 @@ void fill_in(const Cycle& cycle, const Curves& curves, std::int64_t ahead, Hold&
   if (reason.code == ReasonCode::kVictimsLeaving) {
     reason.latest = cycle.now + cycle.policy.preemption.grace;
   } else if (reason.code == ReasonCode::kBudget) {
-    reason.earliest = reason.latest = next_window(cycle, reason.subject);
+    const Queue& queue = cycle.snapshot.queues[reason.subject];
+    reason.earliest = reason.latest = queue.allowances[reason.flavor].window_end;
   } else if (waits_its_turn(reason.code)) {
     const Shape& shape = cycle.shape(hold.job);
     const Amounts request = core_request(shape, 0);
@@ -236,7 +228,10 @@ void forecast(Cycle& cycle, const std::vector<Index>& order) {
 
 std::string to_text(const Snapshot& snapshot, const Reason& reason, Timestamp now) {
   std::string text(to_string(reason.code));
-  if (reason.code == ReasonCode::kQuota || reason.code == ReasonCode::kBudget) {
+  if (reason.code == ReasonCode::kBudget) {
+    text += ": queue " + snapshot.queues[reason.subject].name + " lacks " +
+            std::to_string(reason.missing) + " units";
+  } else if (reason.code == ReasonCode::kQuota) {
     text += ": queue " + snapshot.queues[reason.subject].name + " lacks " +
             amount_text(snapshot, reason.flavor, reason.missing);
   } else if (reason.code == ReasonCode::kCapacity) {

@@ -1,6 +1,8 @@
 // Declared objects: apply, get, list, delete.
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "scheduler/simulate/plan.h"
+#include "scheduler/simulate/report.h"
 #include "security/access/access.h"
 
 namespace falaj::api {
@@ -64,13 +66,70 @@ security::RequestContext caller_context(const net::Request& request) {
   return context;
 }
 
-Result<Value> apply(Services& services, const net::Request& request) {
+Result<std::vector<catalog::Object>> objects_of(const Services& services,
+                                                const net::Request& request) {
   auto objects = FALAJ_TRY(objects_of_body(FALAJ_TRY(body_of(request))));
   for (catalog::Object& object : objects) {
     if (object.project.empty()) object.project = project_for(services, request, object.kind);
   }
+  return objects;
+}
+
+// Who goes past a guard-rail breaks glass: an entry with the reason, and an open alarm.
+Status record_override(Services& services, const net::Request& request,
+                       const scheduler::simulate::Plan& plan, std::string_view reason) {
+  security::AuditEvent event;
+  event.action = "scheduling.override";
+  event.object = "SchedulingPolicy/" + std::string(jobs::kPolicyInForce);
+  event.detail["action"] = "objects.write";
+  event.detail["broken"] = Value::array();
+  for (const std::string& broken : plan.broken) event.detail["broken"].push(broken);
+  event.personal.push_back({"reason", std::string(reason)});
+  const auto context = caller_context(request);
+  if (services.emergencies != nullptr) return services.emergencies->record(context, event);
+  FALAJ_TRY(services.audit.record(context, event));
+  return {};
+}
+
+// A change of how jobs share the machine is replayed before it is made.
+Status check_guard_rails(Services& services, const net::Request& request,
+                         const std::vector<catalog::Object>& objects, catalog::Mode mode) {
+  std::vector<catalog::Object> changes;
+  for (const catalog::Object& object : objects) {
+    if (object.kind == "Queue" || jobs::is_in_force(object)) changes.push_back(object);
+  }
+  if (changes.empty() || !FALAJ_TRY(services.jobs.guarded(changes))) return {};
+  FALAJ_TRY(services.catalog.apply(caller_context(request), objects, catalog::Mode::kDryRun));
+  const auto plan = FALAJ_TRY(services.jobs.plan(changes));
+  if (plan.broken.empty()) return {};
+  const std::string_view reason = net::find_header(request.headers, kReasonHeader);
+  if (reason.empty()) {
+    return Error{Code::kFailedPrecondition,
+                 "this breaks a guard-rail of the scheduling policy: " + plan.broken.front() +
+                     "; 'falaj policy plan' shows what it would do; to apply it all the same, "
+                     "state a reason (X-Falaj-Reason, or --reason)"};
+  }
+  if (mode == catalog::Mode::kDryRun) return {};
+  return record_override(services, request, plan, reason);
+}
+
+Result<Value> plan(Services& services, const net::Request& request) {
+  const auto objects = FALAJ_TRY(objects_of(services, request));
+  const auto plan = FALAJ_TRY(services.jobs.plan(objects));
+  Value value = to_value(plan);
+  if (request.query_param("report").value_or("") != "true") return value;
+  const scheduler::simulate::ReportText text{"A change of the scheduling rules",
+                                             "The newest jobs of this server and those that wait."};
+  value["report"] = scheduler::simulate::html_report(text, {plan.current, plan.next}, "next");
+  return value;
+}
+
+Result<Value> apply(Services& services, const net::Request& request) {
+  const auto objects = FALAJ_TRY(objects_of(services, request));
   FALAJ_TRY(check_objects(services, request, objects));
   const bool dry_run = request.query_param("dry_run").value_or("") == "true";
+  FALAJ_TRY(check_guard_rails(services, request, objects,
+                              dry_run ? catalog::Mode::kDryRun : catalog::Mode::kApply));
   const auto applied = FALAJ_TRY(services.catalog.apply(
       caller_context(request), objects, dry_run ? catalog::Mode::kDryRun : catalog::Mode::kApply));
   Value::Array list;
@@ -228,6 +287,12 @@ std::vector<net::Route> object_routes(Services& services) {
                   {"objects.write", net::Target::declared("kind", "name")},
                   "Deletes an object that nothing refers to.",
                   [&](const net::Request& request) { return remove(services, request); }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/scheduling:plan",
+      {"objects.read", net::Target::platform("SchedulingPolicy")},
+      "What Queues and a SchedulingPolicy would do: past and waiting jobs, replayed under the "
+      "current rules and these; ?report=true adds an HTML page.",
+      [&](const net::Request& request) { return plan(services, request); }));
   return routes;
 }
 

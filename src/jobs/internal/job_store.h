@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "jobs/executor.h"
+#include "jobs/ledger.h"
 #include "jobs/queue.h"
 #include "security/audit.h"
 #include "storage/sql.h"
@@ -23,7 +24,19 @@ class JobStore {
   Result<Job> get(const JobId& id) const;
   Result<std::vector<Job>> list(const ProjectName& project) const;
   Result<std::vector<Event>> events(const JobId& id) const;
-  Result<std::vector<QueueSpec>> queues() const;
+  // What was declared about sharing the machine.
+  struct Sharing {
+    std::vector<QueueSpec> queues;
+    SchedulingPolicy policy = first_come();
+    bool declared = false;  // Somebody declared the policy.
+  };
+  Result<Sharing> sharing() const;
+  // Attempts that are over, of the newest `jobs_max` jobs submitted since; by submission.
+  struct Past {
+    Job job;  // Without its payload.
+    Spell spell;
+  };
+  Result<std::vector<Past>> attempts(Timestamp since, std::int64_t jobs_max) const;
   // Those of the project that are not over, or are not there at all.
   struct Dependencies {
     std::vector<JobId> open;
@@ -36,6 +49,7 @@ class JobStore {
   struct Unfinished {
     Job job;
     bool cancelled = false;  // Its cancel was asked: it is to end, and not to run again.
+    Timestamp began{};       // Of a running one.
   };
   Result<std::vector<Unfinished>> recover();
 

@@ -18,6 +18,8 @@
 #include "jobs/internal/job_store.h"
 #include "jobs/internal/waits.h"
 #include "jobs/queue.h"
+#include "jobs/replay.h"
+#include "scheduler/simulate/plan.h"
 
 namespace falaj::jobs::internal {
 
@@ -53,6 +55,8 @@ class LocalQueue final : public Queue {
   Result<std::vector<Event>> events(const JobId& id) const override;
   Result<Why> why(const JobId& id) const override;
   Result<std::vector<Usage>> usage(const ProjectName& project) const override;
+  Result<scheduler::simulate::Plan> plan(const std::vector<storage::Object>& changes) override;
+  Result<bool> guarded(const std::vector<storage::Object>& changes) const override;
   const Machine& machine() const override { return options_.machine; }
   Result<Job> wait(const JobId& id, Duration limit) const override;
   Status when_ended(std::string_view who, const JobId& id, Duration limit, Then then) override {
@@ -69,6 +73,7 @@ class LocalQueue final : public Queue {
     bool cancelled = false;
     bool preempted = false;
     bool finishing = false;  // Its end is a task already.
+    Timestamp began{};       // When its attempt was written down; zero: it has none.
   };
   struct Task {
     JobId id;
@@ -88,7 +93,7 @@ class LocalQueue final : public Queue {
   // queue.cc: the calls, and what they share.
   Status check_submission(const security::RequestContext& context, const JobSpec& spec) const;
   Candidate candidate_of(const Job& job) const;
-  void enter(const Job& job, bool cancelled) FALAJ_REQUIRES(mutex_);
+  void enter(const Job& job, bool cancelled, Timestamp began = {}) FALAJ_REQUIRES(mutex_);
   void show_counts() FALAJ_REQUIRES(mutex_);
   bool is_full() const FALAJ_REQUIRES(mutex_) {
     return waiting_ + arriving_ >= options_.waiting_max;
@@ -115,11 +120,17 @@ class LocalQueue final : public Queue {
   void stop_process(const JobId& id);
   void set_waiting(Candidate& candidate, Stage stage) FALAJ_REQUIRES(mutex_);
 
+  // plan.cc: what other rules would do.
+  Result<std::vector<PastJob>> past_jobs() const;
+  void add_present(const JobStore::Sharing& sharing, std::vector<PastJob>& jobs);
+
   // run.cc: what a worker does with an engine job.
   void work();
   bool release(const JobId& id, Next next);
   template <class Call>
   auto retried(Call call) -> decltype(call());
+  void note_beginning(const JobId& id);
+  void remember(const Candidate& job, const Running& running, Next next) FALAJ_REQUIRES(mutex_);
   Next run(const JobId& id);
   std::string work_dir(const Job& job) const;
   Next attempt(const Job& job, Handler& handler);
@@ -170,6 +181,7 @@ class LocalQueue final : public Queue {
   std::map<JobId, Ending> unwritten_ FALAJ_GUARDED_BY(mutex_);
   std::deque<Task> tasks_ FALAJ_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ FALAJ_GUARDED_BY(mutex_);
+  Ledger ledger_ FALAJ_GUARDED_BY(mutex_);            // Of attempts that are over.
   std::size_t waiting_ FALAJ_GUARDED_BY(mutex_) = 0;  // Of line_.
   std::size_t arriving_ FALAJ_GUARDED_BY(mutex_) = 0;
   std::uint64_t sequence_ FALAJ_GUARDED_BY(mutex_) = 0;
@@ -178,8 +190,8 @@ class LocalQueue final : public Queue {
   bool dirty_ FALAJ_GUARDED_BY(mutex_) = true;
   bool executor_news_ FALAJ_GUARDED_BY(mutex_) = false;
   bool stopping_ FALAJ_GUARDED_BY(mutex_) = false;
-  std::vector<QueueSpec> queues_;  // As last read; the dispatcher's own.
-  Waits waits_;                    // Last: its thread reads the store.
+  JobStore::Sharing sharing_;  // As last read; the dispatcher's own.
+  Waits waits_;                // Last: its thread reads the store.
 };
 
 // Calls until it is ok, or the error is one that time does not mend, or patience or the server's

@@ -13,20 +13,11 @@
 #include "scheduler/decide.h"
 #include "scheduler/policy.h"
 #include "scheduler/predictor.h"
+#include "scheduler/simulate/policy_file.h"
 #include "scheduler/simulate/world.h"
 #include "scheduler/snapshot.h"
 
 namespace falaj::scheduler::simulate {
-
-// Quota and weight of one tenant's queue. A tenant without one has a queue without limits.
-struct TenantQueue {
-  std::string tenant;
-  std::int64_t weight = 1000;  // Thousandths.
-  std::int64_t nominal_gpus = 0;
-  std::int64_t borrow_gpus = -1;  // -1: without limit; also below.
-  std::int64_t lend_gpus = -1;
-  bool operator==(const TenantQueue&) const = default;
-};
 
 struct DecideOptions {
   std::string name = "falaj";

@@ -100,22 +100,24 @@ TEST(DecideStrategy, beats_the_baselines_on_an_invented_history) {
 }
 
 TEST(PolicyFile, is_read_strictly) {
-  const auto file = decode_policy(*parse_json(
-      R"({"order": {"attained": 500}, "preemption": {"order": "queue", "min_run": "1h"},
+  const auto file = decode_policy(
+      *parse_json(
+          R"({"order": {"attained": 500}, "preemption": {"order": "queue", "min_run": "1h"},
           "reservations": 2, "queues": [{"tenant": "a", "nominal_gpus": 8}],
-          "guard_rails": {"jct_worse_by": "1%", "jain_min": 0.9}})"));
+          "guard_rails": {"jct_worse_by": "1%", "jain_min": 0.9}})"),
+      DecideOptions::default_policy());
   ASSERT_TRUE(file.ok()) << file.error().message;
-  EXPECT_EQ(file->options.policy.order.attained, 500);
-  EXPECT_EQ(file->options.policy.order.p50, DecideOptions{}.policy.order.p50);
-  EXPECT_EQ(file->options.policy.preemption.order, Scope::kQueue);
-  EXPECT_EQ(file->options.policy.preemption.min_run, Duration::hours(1));
-  EXPECT_EQ(file->options.queues[0].borrow_gpus, -1);
+  EXPECT_EQ(file->policy.order.attained, 500);
+  EXPECT_EQ(file->policy.order.p50, DecideOptions{}.policy.order.p50);
+  EXPECT_EQ(file->policy.preemption.order, Scope::kQueue);
+  EXPECT_EQ(file->policy.preemption.min_run, Duration::hours(1));
+  EXPECT_EQ(file->queues[0].borrow_gpus, -1);
   EXPECT_DOUBLE_EQ(file->guard_rails.jct_worse_by, 0.01);
   for (const char* wrong :
        {R"({"ordre": {}})", R"({"order": {"attaind": 1}})", R"({"preemption": {"order": "all"}})",
         R"({"queues": [{"nominal_gpus": 8}]})", R"({"reservations": -1})",
         R"({"queues": [{"tenant": "a", "weight": 0}]})", R"({"guard_rails": {"jain": 1}})"}) {
-    EXPECT_FALSE(decode_policy(*parse_json(wrong)).ok()) << wrong;
+    EXPECT_FALSE(decode_policy(*parse_json(wrong), Policy{}).ok()) << wrong;
   }
 }
 

@@ -7,6 +7,8 @@
 namespace falaj::scheduler::simulate {
 namespace {
 
+constexpr double kShortWaitSeconds = 60;
+
 double share_worse(double before, double after) { return before > 0 ? after / before - 1 : 0; }
 
 std::string percent(double share) {
@@ -53,6 +55,11 @@ std::vector<std::string> broken_rails(const Plan& plan, const GuardRails& rails)
   for (const TenantChange& tenant : plan.tenants) {
     check_share(broken, "the mean completion time of tenant " + tenant.tenant, tenant.jct_before,
                 tenant.jct_after, rails.tenant_jct_worse_by);
+    // Of what is short anyway a multiple says little.
+    if (tenant.wait_after <= kShortWaitSeconds) continue;
+    check_share(broken, "the mean wait of tenant " + tenant.tenant,
+                std::max(tenant.wait_before, kShortWaitSeconds), tenant.wait_after,
+                rails.tenant_wait_worse_by);
   }
   if (plan.next.jain < rails.jain_min) {
     broken.push_back("fairness between tenants is " + number(plan.next.jain) + ", under " +

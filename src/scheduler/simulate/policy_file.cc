@@ -1,8 +1,10 @@
+#include "scheduler/simulate/policy_file.h"
+
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/decode.h"
-#include "scheduler/simulate/plan.h"
 
 namespace falaj::scheduler::simulate {
 namespace {
@@ -77,6 +79,8 @@ Status decode_rails(const Value& value, GuardRails& rails) {
   rails.jct_worse_by = FALAJ_TRY(fields.share("jct_worse_by", rails.jct_worse_by));
   rails.tenant_jct_worse_by =
       FALAJ_TRY(fields.share("tenant_jct_worse_by", rails.tenant_jct_worse_by));
+  rails.tenant_wait_worse_by =
+      FALAJ_TRY(fields.share("tenant_wait_worse_by", rails.tenant_wait_worse_by));
   rails.cost_worse_by = FALAJ_TRY(fields.share("cost_worse_by", rails.cost_worse_by));
   rails.jain_min = FALAJ_TRY(fields.share("jain_min", rails.jain_min));
   rails.preemptions_per_job_max =
@@ -84,13 +88,37 @@ Status decode_rails(const Value& value, GuardRails& rails) {
   return fields.finish();
 }
 
+Result<std::int64_t> decode_price(Fields& fields, std::string_view key) {
+  constexpr double kMost = 1e6;
+  const double price = FALAJ_TRY(fields.number(key, 0));
+  if (price >= 0 && price <= kMost) return std::int64_t{std::llround(price * 1e6)};
+  return Error{ErrorId::kOutOfRange,
+               fields.where() + ": '" + std::string(key) + "' is within 0 and 1000000"};
+}
+
+Status decode_prices(const Value& value, Prices& prices) {
+  Fields fields(value, "SchedulingPolicy prices");
+  prices.micros_per_cpu_hour = FALAJ_TRY(decode_price(fields, "cpu_hour"));
+  prices.micros_per_gpu_hour = FALAJ_TRY(decode_price(fields, "gpu_hour"));
+  prices.watts_per_gpu = FALAJ_TRY(fields.integer("gpu_watts", 0, 0, 100'000));
+  return fields.finish();
+}
+
+Result<Duration> decode_half_life(Fields& fields, Duration fallback) {
+  const Duration half_life = FALAJ_TRY(fields.duration("half_life", fallback));
+  if (half_life >= Duration::hours(1) && half_life <= Duration::days(30)) return half_life;
+  return Error{ErrorId::kOutOfRange, fields.where() + ": 'half_life' is within 1h and 30d"};
+}
+
 }  // namespace
 
-Result<PolicyFile> decode_policy(const Value& spec) {
+Result<PolicyFile> decode_policy(const Value& spec, const Policy& base) {
   Fields fields(spec, "SchedulingPolicy spec");
-  PolicyFile file;
-  DecideOptions& out = file.options;
-  FALAJ_TRY(decode_rails(fields.any("guard_rails"), file.guard_rails));
+  PolicyFile out;
+  out.policy = base;
+  FALAJ_TRY(decode_rails(fields.any("guard_rails"), out.guard_rails));
+  FALAJ_TRY(decode_prices(fields.any("prices"), out.prices));
+  out.half_life = FALAJ_TRY(decode_half_life(fields, out.half_life));
   FALAJ_TRY(decode_order(fields.any("order"), out.policy.order));
   FALAJ_TRY(decode_preemption(fields.any("preemption"), out.policy.preemption));
   out.policy.reservations = static_cast<std::uint32_t>(
@@ -104,7 +132,7 @@ Result<PolicyFile> decode_policy(const Value& spec) {
     out.queues.push_back(FALAJ_TRY(decode_queue(queues[i], where)));
   }
   FALAJ_TRY(fields.finish());
-  return file;
+  return out;
 }
 
 }  // namespace falaj::scheduler::simulate

@@ -1,0 +1,202 @@
+#include "jobs/ledger.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace falaj::jobs {
+namespace {
+
+constexpr std::int64_t kHour = Duration::hours(1).nanos;
+constexpr std::size_t kNamesMost = 4096;  // Further names are like none.
+constexpr std::int64_t kObservedMin = 5;  // Fewer ends say nothing.
+constexpr double kGpuWeight = 64;         // A GPU counts as so many processors.
+
+double cpus(const Resources& resources) { return static_cast<double>(resources.cpu_milli) / 1000; }
+double weight(const Resources& resources) {
+  return cpus(resources) + kGpuWeight * static_cast<double>(resources.gpus);
+}
+
+double kept(Duration elapsed, Duration half_life) {
+  return std::exp2(-std::max(0.0, elapsed.as_seconds()) / half_life.as_seconds());
+}
+
+bool runs(const Candidate& job) {
+  return job.stage == Stage::kRunning || job.stage == Stage::kStopping;
+}
+
+// What these seconds are in a budget's own unit.
+double in_units(scheduler::AllowanceKind kind, double cpu_seconds, double gpu_seconds,
+                const scheduler::simulate::Prices& prices) {
+  switch (kind) {
+    case scheduler::AllowanceKind::kGpuSeconds:
+      return gpu_seconds * 1000;
+    case scheduler::AllowanceKind::kMoney:
+      return (cpu_seconds * static_cast<double>(prices.micros_per_cpu_hour) +
+              gpu_seconds * static_cast<double>(prices.micros_per_gpu_hour)) /
+             3600;
+    case scheduler::AllowanceKind::kEnergy:
+      return gpu_seconds * static_cast<double>(prices.watts_per_gpu);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Ledger::Account& Ledger::account(const std::string& queue) {
+  const auto [at, fresh] = accounts_.try_emplace(queue);
+  if (fresh) at->second.tenant = static_cast<std::uint32_t>(accounts_.size());
+  return at->second;
+}
+
+std::uint32_t Ledger::number_of(const std::string& name) {
+  if (name.empty()) return 0;
+  const auto found = names_.find(name);
+  if (found != names_.end()) return found->second;
+  if (names_.size() >= kNamesMost) return 0;
+  const auto number = static_cast<std::uint32_t>(names_.size() + 1);
+  names_.emplace(name, number);
+  return number;
+}
+
+scheduler::JobKind Ledger::kind_of(const Candidate& job) {
+  const Resources& resources = job.request.resources;
+  const std::int64_t size =
+      resources.gpus > 0 ? resources.gpus : (resources.cpu_milli + 999) / 1000;
+  return {.tenant = account(queue_name(job.project, job.request.queue)).tenant,
+          .name = number_of(job.request.name),
+          .gpus = static_cast<std::int32_t>(std::clamp<std::int64_t>(size, 1, 1 << 20))};
+}
+
+void Ledger::add(const Spell& spell) {
+  if (spell.to <= spell.from) return;
+  const Resources& resources = spell.request.resources;
+  Account& own = account(queue_name(spell.project, spell.request.queue));
+  const Timestamp begin = std::max(spell.from, spell.to - kLookBack);
+  for (std::int64_t hour = begin.nanos / kHour; hour * kHour < spell.to.nanos; ++hour) {
+    const Duration part{std::min((hour + 1) * kHour, spell.to.nanos) -
+                        std::max(hour * kHour, begin.nanos)};
+    own.hours[hour].cpu_seconds += part.as_seconds() * cpus(resources);
+    own.hours[hour].gpu_seconds += part.as_seconds() * static_cast<double>(resources.gpus);
+  }
+  own.hours.erase(own.hours.begin(), own.hours.lower_bound((spell.to - kLookBack).nanos / kHour));
+  const double used = (spell.to - spell.from).as_seconds() * weight(resources);
+  if (spell.to >= own.at) {
+    own.use = own.use * kept(spell.to - own.at, half_life_) + used;
+    own.at = spell.to;
+  } else {
+    own.use += used * kept(own.at - spell.to, half_life_);
+  }
+  if (spell.ended != Spell::Ended::kByItself) return;
+  Candidate job;
+  job.project = spell.project;
+  job.request = spell.request;
+  predictor_.observe(kind_of(job), spell.to - spell.from);
+  ++observed_;
+}
+
+// Another half-life: the use is added up anew from the hours.
+void Ledger::set_half_life(Duration half_life, Timestamp now) {
+  if (half_life == half_life_) return;
+  half_life_ = half_life;
+  for (auto& [name, own] : accounts_) {
+    own.use = 0;
+    own.at = now;
+    for (const auto& [hour, part] : own.hours) {
+      const Timestamp middle{hour * kHour + kHour / 2};
+      own.use +=
+          (part.cpu_seconds + kGpuWeight * part.gpu_seconds) * kept(now - middle, half_life_);
+    }
+  }
+}
+
+void Ledger::count_use(Scene& scene, Timestamp now) const {
+  std::map<std::string, double, std::less<>> use;
+  for (const auto& [name, own] : accounts_) {
+    use[name] = own.use * kept(now - own.at, half_life_);
+  }
+  for (const Candidate& job : scene.jobs) {
+    if (!runs(job) || job.started_at >= now) continue;
+    use[queue_name(job.project, job.request.queue)] +=
+        (now - job.started_at).as_seconds() * weight(job.request.resources);
+  }
+  for (const auto& [name, amount] : use) {
+    scene.use[name].decayed = std::llround(std::min(amount, 1e15));
+  }
+}
+
+// A budget counts what its queue and all below it have spent since its window began.
+void Ledger::count_budgets(Scene& scene, Timestamp now) const {
+  std::map<std::string, const QueueSpec*, std::less<>> declared;
+  for (const QueueSpec& spec : scene.queues) {
+    declared[queue_name(spec.project, spec.name)] = &spec;
+    scene.use[queue_name(spec.project, spec.name)].spent.assign(spec.budgets.size(), 0);
+  }
+  // `seconds` gives what was used since some moment.
+  const auto charge = [&](const std::string& queue, const auto& seconds) {
+    auto at = declared.find(queue);
+    for (std::size_t depth = 0; at != declared.end() && depth < scheduler::kMaxDepth; ++depth) {
+      const QueueSpec& spec = *at->second;
+      for (std::size_t i = 0; i < spec.budgets.size(); ++i) {
+        const QueueBudget& budget = spec.budgets[i];
+        const Hour sum = seconds(window_of(budget.per, now).begin);
+        scene.use[at->first].spent[i] += std::llround(
+            in_units(budget.kind, sum.cpu_seconds, sum.gpu_seconds, scene.policy.prices));
+      }
+      if (spec.parent.empty()) break;
+      at = declared.find(queue_name(spec.project, spec.parent));
+    }
+  };
+  for (const auto& [name, own] : accounts_) {
+    const auto& hours = own.hours;
+    charge(name, [&](Timestamp begin) {
+      Hour sum;
+      for (auto it = hours.lower_bound(begin.nanos / kHour); it != hours.end(); ++it) {
+        sum.cpu_seconds += it->second.cpu_seconds;
+        sum.gpu_seconds += it->second.gpu_seconds;
+      }
+      return sum;
+    });
+  }
+  for (const Candidate& job : scene.jobs) {
+    if (!runs(job)) continue;
+    charge(queue_name(job.project, job.request.queue), [&](Timestamp begin) {
+      const double elapsed = std::max(0.0, (now - std::max(job.started_at, begin)).as_seconds());
+      const Resources& resources = job.request.resources;
+      return Hour{elapsed * cpus(resources), elapsed * static_cast<double>(resources.gpus)};
+    });
+  }
+}
+
+void Ledger::forecast(Scene& scene, Timestamp now) {
+  std::map<scheduler::JobKind, scheduler::Forecast> fresh;  // Of those that have not begun.
+  for (Candidate& job : scene.jobs) {
+    const Duration elapsed{runs(job) ? std::max<std::int64_t>(0, (now - job.started_at).nanos) : 0};
+    const scheduler::JobKind kind = kind_of(job);
+    if (elapsed.nanos > 0 && job.run_max.nanos > 0) {
+      job.run_max.nanos = std::max<std::int64_t>(1, job.run_max.nanos - elapsed.nanos);
+    }
+    job.attained = elapsed.nanos / Duration::seconds(1).nanos * kind.gpus;
+    if (observed_ < kObservedMin) continue;
+    scheduler::Forecast told;
+    if (elapsed.nanos > 0) {
+      told = predictor_.forecast(kind, elapsed);
+    } else {
+      const auto [at, first] = fresh.try_emplace(kind);
+      if (first) at->second = predictor_.forecast(kind, {});
+      told = at->second;
+    }
+    job.p50 = std::max(Duration::seconds(1), told.p50);
+    job.p90 = std::max(job.p50, told.p90);
+  }
+}
+
+void Ledger::inform(Scene& scene, Timestamp now) {
+  set_half_life(scene.policy.half_life, now);
+  if (scene.policy.policy.order.share != 0) count_use(scene, now);
+  const bool budgets = std::any_of(scene.queues.begin(), scene.queues.end(),
+                                   [](const QueueSpec& spec) { return !spec.budgets.empty(); });
+  if (budgets) count_budgets(scene, now);
+  forecast(scene, now);
+}
+
+}  // namespace falaj::jobs

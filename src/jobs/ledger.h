@@ -1,0 +1,67 @@
+// jobs/ledger.h — what queues have used and how long their jobs ran, added up from attempts that
+// are over.
+//
+// It is made of job_events at the start and goes on with every attempt that ends; the replay of
+// another policy keeps one in simulated time. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/time.h"
+#include "jobs/admission.h"
+#include "scheduler/predictor.h"
+
+namespace falaj::jobs {
+
+// How long a ledger looks back: longer than any window, and than half-lives that matter.
+inline constexpr Duration kLookBack = Duration::days(62);
+
+// One attempt, from its admission to its end.
+struct Spell {
+  std::string project;
+  Request request;
+  Timestamp from{};
+  Timestamp to{};
+  enum class Ended : std::uint8_t { kByItself, kInterrupted };
+  Ended ended = Ended::kByItself;  // Only these tell how long such a job runs.
+};
+
+class Ledger {
+ public:
+  // Constant time but for one entry an hour that it ran.
+  void add(const Spell& spell);
+
+  // Fills in what the scheduler knows of the past: Scene::use and each candidate's forecast and
+  // attained service; `run_max` becomes what is left of it. Once for a scene. Cost: O(jobs + queues
+  // × hours of their windows).
+  void inform(Scene& scene, Timestamp now);
+
+ private:
+  struct Hour {
+    double cpu_seconds = 0;
+    double gpu_seconds = 0;
+  };
+  struct Account {
+    std::map<std::int64_t, Hour> hours;  // By hours since 1970.
+    double use = 0;                      // Decayed, as of `at`.
+    Timestamp at{};
+    std::uint32_t tenant = 0;  // To the predictor.
+  };
+  Account& account(const std::string& queue);
+  scheduler::JobKind kind_of(const Candidate& job);
+  std::uint32_t number_of(const std::string& name);
+  void set_half_life(Duration half_life, Timestamp now);
+  void count_use(Scene& scene, Timestamp now) const;
+  void count_budgets(Scene& scene, Timestamp now) const;
+  void forecast(Scene& scene, Timestamp now);
+
+  Duration half_life_ = Duration::days(7);
+  std::map<std::string, Account, std::less<>> accounts_;     // By the queue's whole name.
+  std::map<std::string, std::uint32_t, std::less<>> names_;  // Of jobs, as the predictor has them.
+  scheduler::Predictor predictor_;
+  std::int64_t observed_ = 0;
+};
+
+}  // namespace falaj::jobs

@@ -1,0 +1,216 @@
+#include "jobs/ledger.h"
+
+#include <gtest/gtest.h>
+
+namespace falaj::jobs {
+namespace {
+
+constexpr std::int64_t kGi = std::int64_t{1} << 30;
+// A Wednesday.
+const Timestamp kNow = parse_timestamp("2026-06-17T10:30:00Z").value();
+
+QueueSpec queue(const std::string& name, const std::string& parent = "") {
+  QueueSpec out;
+  out.project = "pay";
+  out.name = name;
+  out.parent = parent;
+  return out;
+}
+
+Candidate job(const std::string& id, std::uint64_t sequence, const std::string& queue) {
+  Candidate out;
+  out.id = JobId(id);
+  out.sequence = sequence;
+  out.project = "pay";
+  out.request.queue = queue;
+  out.request.resources = {1000, kGi / 2, 0};
+  out.queued_at = kNow - Duration::minutes(10);
+  out.run_max = Duration::hours(1);
+  return out;
+}
+
+Spell spell(const std::string& queue, Timestamp to, Duration run, std::int64_t gpus = 0) {
+  Spell out;
+  out.project = "pay";
+  out.request.queue = queue;
+  out.request.resources = {1000, kGi / 2, gpus};
+  out.from = to - run;
+  out.to = to;
+  return out;
+}
+
+Scene scene(std::vector<Candidate> jobs, std::vector<QueueSpec> queues) {
+  Scene out;
+  out.machine = {1000, 4 * kGi, 2, 1};
+  out.jobs = std::move(jobs);
+  out.queues = std::move(queues);
+  return out;
+}
+
+std::vector<std::string> admitted(const Scene& scene) {
+  std::vector<std::string> out;
+  for (const auto& place : judge(scene, kNow).admit) {
+    out.push_back(scene.jobs[place.job].id.str());
+  }
+  return out;
+}
+
+TEST(Ledger, use_is_halved_per_half_life) {
+  Ledger ledger;
+  ledger.add(spell("a", kNow - Duration::days(7), Duration::hours(1)));
+  ledger.add(spell("b", kNow, Duration::hours(1)));
+  Scene s = scene({}, {queue("a"), queue("b")});
+  s.policy.policy.order.share = 1000;
+  ledger.inform(s, kNow);
+  EXPECT_EQ(s.use["pay/a"].decayed, 1800);
+  EXPECT_EQ(s.use["pay/b"].decayed, 3600);
+  s.policy.half_life = Duration::days(1);
+  ledger.inform(s, kNow);
+  EXPECT_NEAR(static_cast<double>(s.use["pay/a"].decayed), 3600.0 / 128, 1.5);
+}
+
+TEST(Ledger, a_queue_that_used_its_part_goes_later) {
+  Ledger ledger;
+  ledger.add(spell("a", kNow - Duration::hours(1), Duration::hours(5)));
+  Scene s = scene({job("first", 1, "a"), job("second", 2, "b")}, {queue("a"), queue("b")});
+  ledger.inform(s, kNow);
+  EXPECT_EQ(admitted(s), std::vector<std::string>{"first"}) << "unless the policy says so";
+  s.policy.policy.order.share = 1000;
+  ledger.inform(s, kNow);
+  EXPECT_EQ(admitted(s), std::vector<std::string>{"second"});
+  s.queues[0].weight_milli = 1'000'000;
+  EXPECT_EQ(admitted(s), std::vector<std::string>{"first"}) << "its part is larger";
+}
+
+TEST(Ledger, what_runs_counts_as_used) {
+  Ledger ledger;
+  Candidate runs = job("runs", 1, "a");
+  runs.stage = Stage::kRunning;
+  runs.started_at = kNow - Duration::hours(1);
+  Scene s = scene({runs}, {queue("a")});
+  s.policy.policy.order.share = 1;
+  ledger.inform(s, kNow);
+  EXPECT_EQ(s.use["pay/a"].decayed, 3600);
+  EXPECT_EQ(s.jobs[0].attained, 3600);
+}
+
+TEST(Ledger, a_budget_counts_its_window_and_all_below_it) {
+  QueueSpec all = queue("all");
+  all.budgets = {{Per::kDay, scheduler::AllowanceKind::kGpuSeconds, 3'600'000},
+                 {Per::kMonth, scheduler::AllowanceKind::kMoney, 10'000'000}};
+  Ledger ledger;
+  ledger.add(spell("team", kNow - Duration::days(1), Duration::hours(1), 2));
+  ledger.add(spell("team", kNow, Duration::minutes(30), 1));
+  ledger.add(spell("other", kNow, Duration::hours(1), 8));
+  Scene s = scene({}, {all, queue("team", "all"), queue("other")});
+  s.policy.prices.micros_per_gpu_hour = 2'000'000;
+  s.policy.prices.micros_per_cpu_hour = 1'000'000;
+  ledger.inform(s, kNow);
+  ASSERT_EQ(s.use["pay/all"].spent.size(), 2u);
+  EXPECT_EQ(s.use["pay/all"].spent[0], 1800 * 1000);
+  EXPECT_EQ(s.use["pay/all"].spent[1], 2'500'000 * 2 + 1'500'000);  // 2.5 GPU-hours, 1.5 cpu-hours.
+}
+
+TEST(Ledger, an_exhausted_budget_holds_a_job_until_the_next_window) {
+  QueueSpec poor = queue("poor");
+  poor.budgets = {{Per::kWeek, scheduler::AllowanceKind::kGpuSeconds, 3'600'000}};
+  Candidate asks = job("asks", 1, "poor");
+  asks.request.resources.gpus = 1;
+  Scene s = scene({asks}, {poor});
+  Ledger ledger;
+  ledger.inform(s, kNow);
+  EXPECT_EQ(admitted(s), std::vector<std::string>{"asks"}) << "one hour is what it may run";
+  ledger.add(spell("poor", kNow, Duration::minutes(15), 1));
+  ledger.inform(s, kNow);
+  const Verdict verdict = judge(s, kNow);
+  ASSERT_EQ(verdict.hold.size(), 1u);
+  const Why& why = verdict.hold[0].second;
+  EXPECT_EQ(why.code, "budget");
+  EXPECT_EQ(why.constraint, "queue pay/poor: budget of GPU-hours");
+  EXPECT_EQ(why.change, "0.25 GPU-hours more for queue pay/poor");
+  EXPECT_EQ(to_rfc3339(why.latest), "2026-06-22T00:00:00Z");
+  ledger.inform(s, why.latest);
+  EXPECT_EQ(judge(s, why.latest).admit.size(), 1u);
+}
+
+TEST(Ledger, foretells_from_jobs_like_it) {
+  Ledger ledger;
+  Scene s = scene({job("next", 1, "a")}, {queue("a")});
+  for (int i = 0; i < 30; ++i) {
+    ledger.inform(s, kNow);
+    if (i < 5) {
+      EXPECT_EQ(s.jobs[0].p90, Duration{}) << "too few say nothing";
+    }
+    ledger.add(spell("a", kNow, Duration::minutes(10)));
+    Spell cut = spell("a", kNow, Duration::seconds(1));
+    cut.ended = Spell::Ended::kInterrupted;
+    ledger.add(cut);
+  }
+  ledger.inform(s, kNow);
+  EXPECT_GT(s.jobs[0].p50, Duration::minutes(7));
+  EXPECT_LT(s.jobs[0].p90, Duration::minutes(15));
+  s.jobs[0].stage = Stage::kRunning;
+  s.jobs[0].started_at = kNow - Duration::minutes(9);
+  ledger.inform(s, kNow);
+  EXPECT_LT(s.jobs[0].p50, Duration::minutes(5)) << "given that it has run for nine";
+}
+
+TEST(Budgets, windows_are_those_of_the_calendar) {
+  const auto text = [](Per per) {
+    const Window window = window_of(per, kNow);
+    return to_rfc3339(window.begin) + " " + to_rfc3339(window.end);
+  };
+  EXPECT_EQ(text(Per::kDay), "2026-06-17T00:00:00Z 2026-06-18T00:00:00Z");
+  EXPECT_EQ(text(Per::kWeek), "2026-06-15T00:00:00Z 2026-06-22T00:00:00Z");
+  EXPECT_EQ(text(Per::kMonth), "2026-06-01T00:00:00Z 2026-07-01T00:00:00Z");
+}
+
+storage::Object object(Value spec) {
+  storage::Object out;
+  out.kind = "Queue";
+  out.project = "pay";
+  out.name = "q";
+  out.spec = std::move(spec);
+  return out;
+}
+
+TEST(Budgets, are_read_strictly) {
+  Value entry;
+  entry["per"] = "week";
+  entry["gpu_hours"] = 2;
+  entry["kwh"] = 0.5;
+  Value spec;
+  spec["budgets"].push(entry);
+  const auto decoded = decode_queue(object(spec));
+  ASSERT_TRUE(decoded.ok()) << decoded.error().message;
+  const std::vector<QueueBudget> wanted{
+      {Per::kWeek, scheduler::AllowanceKind::kGpuSeconds, 7'200'000},
+      {Per::kWeek, scheduler::AllowanceKind::kEnergy, 1'800'000}};
+  EXPECT_EQ(decoded->budgets, wanted);
+  for (const auto& [key, value] : std::vector<std::pair<const char*, Value>>{
+           {"per", Value("year")}, {"gpu_hours", Value(-1)}, {"hours", Value(1)}}) {
+    Value wrong = entry;
+    wrong[key] = value;
+    Value list;
+    list["budgets"].push(wrong);
+    EXPECT_FALSE(decode_queue(object(list)).ok()) << key;
+  }
+  Value nothing;
+  nothing["budgets"].push(Value::object());
+  EXPECT_FALSE(decode_queue(object(nothing)).ok());
+}
+
+TEST(SchedulingPolicy, is_the_first_come_order_where_it_says_nothing) {
+  storage::Object declared = object(Value::object());
+  declared.spec["order"]["share"] = 500;
+  const auto policy = decode_scheduling_policy(declared);
+  ASSERT_TRUE(policy.ok()) << policy.error().message;
+  EXPECT_EQ(policy->policy.order.share, 500);
+  EXPECT_EQ(policy->policy.order.p50, 0);
+  declared.spec["queues"].push(Value::object());
+  declared.spec["queues"].as_array()[0]["tenant"] = "a";
+  EXPECT_FALSE(decode_scheduling_policy(declared).ok()) << "queues are objects of their own";
+}
+
+}  // namespace
+}  // namespace falaj::jobs

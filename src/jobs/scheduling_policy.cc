@@ -1,0 +1,42 @@
+#include "jobs/scheduling_policy.h"
+
+namespace falaj::jobs {
+
+SchedulingPolicy first_come() {
+  SchedulingPolicy out;
+  // Run times are known from history at best, so that neither length nor size decides by itself.
+  out.policy.order.p50 = 0;
+  out.policy.order.size = 0;
+  // What is nobody's own is first come, first served; only an owner's part is cleared.
+  out.policy.preemption.entitlement = scheduler::Entitlement::kNominal;
+  return out;
+}
+
+Result<SchedulingPolicy> decode_scheduling_policy(const storage::Object& object) {
+  SchedulingPolicy out =
+      FALAJ_TRY(scheduler::simulate::decode_policy(object.spec, first_come().policy));
+  if (out.queues.empty()) return out;
+  return Error(ErrorId::kInvalidArgument,
+               "SchedulingPolicy " + object.name +
+                   ": 'queues' are for simulated tenants; declare Queue objects instead");
+}
+
+bool is_in_force(const storage::Object& object) {
+  return object.kind == "SchedulingPolicy" && object.name == kPolicyInForce;
+}
+
+storage::KindInfo scheduling_policy_kind() {
+  storage::KindInfo info;
+  info.kind = "SchedulingPolicy";
+  info.scope = storage::Scope::kPlatform;
+  info.summary =
+      "In which order jobs start, who gives way, what they cost, and how much worse a change may "
+      "make things; the one named 'default' is in force.";
+  info.check = [](const storage::Object& object) -> Result<std::vector<storage::Reference>> {
+    FALAJ_TRY(decode_scheduling_policy(object));
+    return std::vector<storage::Reference>{};
+  };
+  return info;
+}
+
+}  // namespace falaj::jobs
