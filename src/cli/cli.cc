@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/credentials.h"
+#include "cli/demo/crowded.h"
 #include "cli/demo/demo.h"
 #include "cli/internal/tree.h"
 #include "cli/local_file.h"
@@ -204,6 +205,8 @@ void Tree::add_demo() {
   add_authority(*command);
   command->add_option("--data", words_.data, "Folder of the server that is started");
   command->add_option("--seed", words_.seed, "Seed of the generated world")->capture_default_str();
+  command->add_flag("--crowded", words_.crowded,
+                    "Instead: forty jobs that wait for different reasons, each explained");
   command->add_option("--end", words_.end, "Midnight after the world's last day (default: today)");
   add_output(*command);
 }
@@ -444,7 +447,7 @@ int Tree::demo() {
       own.target.server = server->url();
     }
   }
-  const int code = done(demo::run(own, options));
+  const int code = done(words_.crowded ? demo::run_crowded(own) : demo::run(own, options));
   if (server && code == 0 && own.format == OutputFormat::kTable) {
     std::printf("That server stops now; start it again with: falaj dev --data %s\n",
                 words_.data.empty() ? "falaj-data" : words_.data.c_str());

@@ -123,7 +123,10 @@ Status show_jobs(const Session& session, const std::string& id, JobView view) {
 Status explain_job(const Session& session, const std::string& id) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value why = FALAJ_TRY(connection->get(path_of(id) + "/why"));
-  print(session.format, why, id + " " + first_line(why.text("reason")) + "\n");
+  const std::string change = first_line(why.text("change"));
+  print(session.format, why,
+        id + " " + first_line(why.text("reason")) +
+            (change.empty() ? std::string() : "; would help: " + change) + "\n");
   return {};
 }
 

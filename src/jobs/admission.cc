@@ -224,6 +224,7 @@ void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason
     case ReasonCode::kDependency:
       why.text = "waits for " + std::to_string(reason.missing) + " job(s) that come before it";
       why.constraint = "dependency";
+      why.change = "the end of those jobs";
       break;
     case ReasonCode::kArrayLimit:
       why.text = "waits for its turn: " + std::to_string(scene.machine.engines_max) +
@@ -252,9 +253,13 @@ void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason
     case ReasonCode::kFifo:
       why.text = "what is free is kept for job " + job_name(reason.subject) + ", which goes first";
       why.constraint = "job " + job_name(reason.subject);
+      why.change = "a priority above that of job " + job_name(reason.subject) +
+                   ", or a limit of its run time that ends before that one starts";
       break;
     case ReasonCode::kVictimsLeaving:
       why.text = "its place is being cleared";
+      why.constraint = "jobs that were told to leave";
+      why.change = "none: it starts when they have left";
       break;
     case ReasonCode::kTooLarge:
       why.text = "that is more than there is";
@@ -282,6 +287,7 @@ void name_first(const Candidate& job, Why& why) {
   if (job.unmet > 1) why.text += " and " + std::to_string(job.unmet - 1) + " more";
   why.text += ", which must succeed first";
   why.constraint = "job " + job.waits_for.str();
+  why.change = "the end of job " + job.waits_for.str();
 }
 
 Why why_of(const Drawing& drawing, const Scene& scene, const scheduler::Hold& hold, Timestamp now) {

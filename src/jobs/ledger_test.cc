@@ -72,6 +72,7 @@ TEST(Ledger, use_is_halved_per_half_life) {
 TEST(Ledger, a_queue_that_used_its_part_goes_later) {
   Ledger ledger;
   ledger.add(spell("a", kNow - Duration::hours(1), Duration::hours(5)));
+  ledger.add(spell("b", kNow - Duration::hours(1), Duration::minutes(6)));
   Scene s = scene({job("first", 1, "a"), job("second", 2, "b")}, {queue("a"), queue("b")});
   ledger.inform(s, kNow);
   EXPECT_EQ(admitted(s), std::vector<std::string>{"first"}) << "unless the policy says so";

@@ -422,6 +422,8 @@ std::string Walk::closing_table() const {
          "\n";
 }
 
+}  // namespace
+
 Result<std::string> free_project(Connection& connection) {
   const Value reply = FALAJ_TRY(connection.get("/api/v1/projects"));
   const auto taken = [&](const std::string& name) {
@@ -433,8 +435,6 @@ Result<std::string> free_project(Connection& connection) {
   for (int i = 2; taken(name); ++i) name = "demo-" + std::to_string(i);
   return name;
 }
-
-}  // namespace
 
 Status judge(const Value& result) {
   const auto missed = [](const std::string& what) {

@@ -24,8 +24,11 @@ struct DemoOptions {
 // better on the new world than the old one. The error names what is missing.
 Status judge(const Value& result);
 
-// Runs against session.target; fails when judge() does, after printing the result. Takes the first
-// free project name of demo, demo-2, demo-3 …
+// The first of demo, demo-2, demo-3 … that is no project yet.
+Result<std::string> free_project(Connection& connection);
+
+// Runs against session.target; fails when judge() does, after printing the result. In a
+// free_project().
 Status run(const Session& session, const DemoOptions& options);
 
 }  // namespace falaj::cli::demo

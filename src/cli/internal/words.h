@@ -41,6 +41,7 @@ struct Words {
   bool libraries = false;
   bool log = false;
   bool follow = false;
+  bool crowded = false;
   bool platform = false;
   std::string kind;
   std::string name;
