@@ -4,7 +4,7 @@
 #include <set>
 
 #include "cli/demo/demo.h"
-#include "config/yaml.h"
+#include "cli/demo/objects.h"
 
 namespace falaj::cli::demo {
 namespace {
@@ -12,16 +12,7 @@ namespace {
 constexpr std::size_t kConstraintsMin = 5;
 
 // What each queue has is much less than what is asked of it; the machine's rest is everybody's.
-std::string queues_yaml(const std::string& project) {
-  std::string yaml = R"(
-kind: Zone
-metadata: {name: ae}
-spec: {regime: uae-pdpl, retention: 5y}
----
-kind: Project
-metadata: {name: @P@}
-spec: {zone: ae, purpose: fraud-prevention, owners: [user:dev]}
----
+constexpr const char* kQueues = R"(
 kind: Queue
 metadata: {name: research, project: @P@}
 spec: {quota: {cpu: {nominal: 0.4, borrow: 0}}}
@@ -42,11 +33,6 @@ kind: Queue
 metadata: {name: notebooks, project: @P@}
 spec: {quota: {memory: {nominal: 64Mi, borrow: 0}}}
 )";
-  for (std::size_t at = yaml.find("@P@"); at != std::string::npos; at = yaml.find("@P@")) {
-    yaml.replace(at, 3, project);
-  }
-  return yaml;
-}
 
 struct Want {
   std::string name;
@@ -82,13 +68,7 @@ class Crowd {
 
  private:
   Status declare() {
-    Value body;
-    body["objects"] = Value::array();
-    for (Value& document : FALAJ_TRY(config::parse_yaml(queues_yaml(session_.target.project)))) {
-      document["apiVersion"] = "falaj.dev/v1";
-      body["objects"].push(std::move(document));
-    }
-    FALAJ_TRY(connection_->call(net::Method::kPut, "/api/v1/objects", body));
+    FALAJ_TRY(apply_yaml(*connection_, in_project(session_.target.project, kQueues)));
     return {};
   }
 

@@ -145,13 +145,7 @@ Status Walk::declare() {
   Progress progress("declare", "objects");
   const std::string yaml =
       objects_yaml(session_.target.project, world_.start_of(0), world_.start_of(kTrainDays));
-  Value body;
-  body["objects"] = Value::array();
-  for (Value& document : FALAJ_TRY(config::parse_yaml(yaml))) {
-    document["apiVersion"] = "falaj.dev/v1";
-    body["objects"].push(std::move(document));
-  }
-  const Value reply = FALAJ_TRY(connection_->call(net::Method::kPut, "/api/v1/objects", body));
+  const Value reply = FALAJ_TRY(apply_yaml(*connection_, yaml));
   const auto count = reply["applied"].as_array().size();
   finish_stage(progress, "declare", std::to_string(count) + " objects");
   return {};
@@ -434,6 +428,16 @@ Result<std::string> free_project(Connection& connection) {
   std::string name = "demo";
   for (int i = 2; taken(name); ++i) name = "demo-" + std::to_string(i);
   return name;
+}
+
+Result<Value> apply_yaml(Connection& connection, const std::string& yaml) {
+  Value body;
+  body["objects"] = Value::array();
+  for (Value& document : FALAJ_TRY(config::parse_yaml(yaml))) {
+    document["apiVersion"] = "falaj.dev/v1";
+    body["objects"].push(std::move(document));
+  }
+  return connection.call(net::Method::kPut, "/api/v1/objects", body);
 }
 
 Status judge(const Value& result) {

@@ -27,6 +27,9 @@ Status judge(const Value& result);
 // The first of demo, demo-2, demo-3 … that is no project yet.
 Result<std::string> free_project(Connection& connection);
 
+// What `falaj apply` would do with these documents; the server's reply.
+Result<Value> apply_yaml(Connection& connection, const std::string& yaml);
+
 // Runs against session.target; fails when judge() does, after printing the result. In a
 // free_project().
 Status run(const Session& session, const DemoOptions& options);

@@ -1,8 +1,17 @@
 #include "cli/demo/objects.h"
 
 namespace falaj::cli::demo {
+namespace {
 
-std::string objects_yaml(const std::string& project, Timestamp train_from, Timestamp train_to) {
+void fill(std::string& yaml, const std::string& mark, const std::string& text) {
+  for (std::size_t at = yaml.find(mark); at != std::string::npos; at = yaml.find(mark, at)) {
+    yaml.replace(at, mark.size(), text);
+  }
+}
+
+}  // namespace
+
+std::string in_project(const std::string& project, const std::string& objects) {
   std::string yaml = R"(
 kind: Zone
 metadata: {name: ae}
@@ -11,7 +20,13 @@ spec: {regime: uae-pdpl, retention: 5y}
 kind: Project
 metadata: {name: @P@}
 spec: {zone: ae, purpose: fraud-prevention, owners: [user:dev]}
----
+---)" + objects;
+  fill(yaml, "@P@", project);
+  return yaml;
+}
+
+std::string objects_yaml(const std::string& project, Timestamp train_from, Timestamp train_to) {
+  std::string yaml = R"(
 kind: Entity
 metadata: {name: customer, project: @P@}
 spec: {keys: [{name: customer_id, type: int64}]}
@@ -111,15 +126,9 @@ spec:
   then: promote
   max_per_week: 2
 )";
-  const auto fill = [&yaml](const std::string& mark, const std::string& text) {
-    for (std::size_t at = yaml.find(mark); at != std::string::npos; at = yaml.find(mark, at)) {
-      yaml.replace(at, mark.size(), text);
-    }
-  };
-  fill("@P@", project);
-  fill("@FROM@", to_rfc3339(train_from));
-  fill("@TO@", to_rfc3339(train_to));
-  return yaml;
+  fill(yaml, "@FROM@", to_rfc3339(train_from));
+  fill(yaml, "@TO@", to_rfc3339(train_to));
+  return in_project(project, yaml);
 }
 
 }  // namespace falaj::cli::demo

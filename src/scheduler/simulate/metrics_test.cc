@@ -50,10 +50,11 @@ TEST(Plan, names_who_waits_longer_and_what_breaks) {
   after.preemptions_per_job = 3;
   const Plan plan = compare(before, after, {});
   EXPECT_EQ(plan.tenants[0].tenant, after.tenants[0].name);
-  ASSERT_EQ(plan.broken.size(), 3u);
+  ASSERT_EQ(plan.broken.size(), 4u);
   EXPECT_EQ(plan.broken[0], "the mean completion time grows by 20.0 %, more than 5.0 %");
   EXPECT_NE(plan.broken[1].find("tenant"), std::string::npos);
-  EXPECT_NE(plan.broken[2].find("preempted 3.00 times"), std::string::npos);
+  EXPECT_NE(plan.broken[2].find("the mean wait of tenant"), std::string::npos);
+  EXPECT_NE(plan.broken[3].find("preempted 3.00 times"), std::string::npos);
   EXPECT_TRUE(compare(before, before, {}).broken.empty());
 }
 
