@@ -34,9 +34,4 @@ struct Violation {
 std::vector<Violation> verify(const Snapshot& snapshot, const Policy& policy, Timestamp now,
                               const Decisions& decisions);
 
-// The second half of it: replays the claims of the certificate. Every victim must have been open to
-// a right of the job that takes its place, the potential must be what the step says, and must rise.
-std::vector<Violation> verify_steps(const Snapshot& snapshot, const Policy& policy, Timestamp now,
-                                    const Decisions& decisions);
-
 }  // namespace falaj::scheduler
