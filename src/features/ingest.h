@@ -1,6 +1,6 @@
 // features/ingest.h — files in, validated rows out: none is silently dropped.
 //
-// A file becomes one or more immutable segments (Parquet blobs sorted by key, event time,
+// A file becomes one or more immutable segments (blobs sorted by key, event time,
 // sequence), a commit record in the metadata store with its audit entry, and the newest row per key
 // online. Rows that break the schema or an expectation are counted, reported with line and reason,
 // and kept in a quarantine file (CSV: line, reason, raw). All rows of one call become visible

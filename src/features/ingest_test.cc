@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "features/internal/segment_file.h"
 #include "features/testing/feature_world.h"
 
 namespace falaj::features {
@@ -52,10 +53,12 @@ TEST(Ingest, segments_are_sorted_and_the_same_file_gives_the_same_bytes) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(second->duplicate_of, 1u);
   EXPECT_EQ(second->commit, 2u);
-  const auto file = world.blobs->open(world.owner_of_view("activity"), first->segments.at(0));
+  auto bytes = world.blobs->open(world.owner_of_view("activity"), first->segments.at(0));
+  ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+  const auto file = SegmentFile::open(std::move(bytes).value());
   ASSERT_TRUE(file.ok()) << file.error().message;
-  const auto rows = table::read_all(**file, table::Format::kParquet);
-  ASSERT_TRUE(rows.ok());
+  const auto rows = file->read(file->schema());
+  ASSERT_TRUE(rows.ok()) << rows.error().message;
   EXPECT_EQ(rows->find("customer_id")->ints(), (std::vector<std::int64_t>{-7, 2, 2, 2}));
   EXPECT_EQ(rows->find("amount")->doubles(), (std::vector<double>{2, 3, 1, 4}));
   EXPECT_EQ(rows->find("__row")->ints(), (std::vector<std::int64_t>{1, 2, 0, 3}));

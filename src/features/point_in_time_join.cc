@@ -1,99 +1,394 @@
 #include "features/point_in_time_join.h"
 
 #include <algorithm>
-#include <numeric>
-#include <string>
+#include <atomic>
+#include <optional>
+#include <set>
 #include <tuple>
+#include <utility>
+
+#include "base/mutex.h"
+#include "exec/pool.h"
+#include "features/internal/join_output.h"
+#include "features/internal/probes.h"
+#include "features/internal/segment_cursor.h"
+#include "features/internal/segments.h"
 
 namespace falaj::features {
 namespace {
 
+using table::Batch;
 using table::Column;
+using table::Type;
 
-bool ascends(const VersionedRow& a, const VersionedRow& b) {
-  if (const int order = a.key.compare(b.key); order != 0) return order < 0;
-  return std::tie(a.event, a.created, a.sequence) < std::tie(b.event, b.created, b.sequence);
-}
+constexpr std::int64_t kMinTime = std::numeric_limits<std::int64_t>::min();
+constexpr std::uint32_t kNoSegment = std::numeric_limits<std::uint32_t>::max();
+// Spine rows that a thread takes at once: enough to walk on through a segment, few enough that
+// their winners stay in the cache and both threads end together.
+constexpr std::size_t kRangeMin = 1024;
+constexpr std::size_t kRangeMax = 32'768;
+// A pass over all views for fewer rows would cost more than it saves.
+constexpr std::size_t kPassRowsMin = 16'384;
 
-// The first eight bytes behind the type tag of a key: enough to order most keys without following
-// a pointer. Equal prefixes say nothing.
-std::uint64_t prefix_of(std::string_view key) {
-  std::uint64_t prefix = 0;
-  for (std::size_t i = 0; i < 8; ++i) {
-    const std::size_t at = i + 1;
-    prefix = prefix << 8 | (at < key.size() ? static_cast<unsigned char>(key[at]) : 0u);
-  }
-  return prefix;
-}
-
-struct Probe {
-  std::uint64_t prefix;
-  std::int64_t at;
-  std::uint32_t row;
+// Features whose chunks stand side by side in a segment, read at once.
+struct FeatureSpan {
+  std::size_t first = 0;  // Chunks.
+  std::size_t last = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> features;  // Number in the view, chunk.
 };
 
-// Prefixes order keys only among keys of one type; all keys of a real view are.
-bool one_type(std::span<const SpineRow> spine) {
-  const char tag = spine.empty() || spine[0].key.empty() ? '\x01' : spine[0].key[0];
-  return std::all_of(spine.begin(), spine.end(),
-                     [tag](const SpineRow& row) { return row.key.empty() || row.key[0] == tag; });
+struct PlannedSegment {
+  const SegmentFile* file = nullptr;
+  std::uint64_t commit = 0;
+  std::vector<FeatureSpan> spans;
+  std::vector<std::size_t> missing;  // Features that the view got later: null here.
+};
+
+// A view whose columns were found.
+struct PlannedView {
+  const JoinView* view = nullptr;
+  std::size_t key_set = 0;
+  std::vector<PlannedSegment> segments;
+};
+
+struct Plan {
+  const Column* time = nullptr;
+  std::vector<std::vector<const Column*>> key_sets;  // Distinct lists of spine columns.
+  std::vector<PlannedView> views;
+};
+
+Result<const Column*> spine_column(const Batch& spine, const std::string& name, Type type,
+                                   ErrorId when_missing) {
+  const Column* column = spine.find(name);
+  if (column == nullptr) {
+    return Error(when_missing, "spine: there is no column \"" + name + "\"");
+  }
+  if (column->type() == type) return column;
+  return Error(ErrorId::kSpineInvalid, "spine: column \"" + name + "\" is " +
+                                           std::string(type_name(column->type())) + ", not " +
+                                           std::string(type_name(type)));
 }
 
-// Spine rows in the order of the feature rows. Rows with a null key are left out.
-std::vector<Probe> sorted_probes(std::span<const SpineRow> spine) {
-  const bool use_prefix = one_type(spine);
-  std::vector<Probe> probes;
-  probes.reserve(spine.size());
-  for (std::size_t i = 0; i < spine.size(); ++i) {
-    if (spine[i].key.empty()) continue;
-    probes.push_back({use_prefix ? prefix_of(spine[i].key) : 0, spine[i].at.nanos,
-                      static_cast<std::uint32_t>(i)});
+Result<PlannedSegment> plan_segment(const JoinSegment& segment, const JoinView& view) {
+  const SegmentFile& file = *segment.file;
+  PlannedSegment out{&file, segment.commit, {}, {}};
+  std::vector<std::pair<std::size_t, std::size_t>> chunks;  // Chunk, feature.
+  for (std::size_t i = 0; i < view.features.size(); ++i) {
+    const table::Field& field = view.features[i].stored;
+    const auto column = file.schema().find(field.name);
+    if (!column) {
+      out.missing.push_back(i);
+      continue;
+    }
+    const Type stored = file.schema().fields[*column].type;
+    if (stored != field.type) {
+      return Error(ErrorId::kSchemaMismatch, "FeatureView " + view.name + ": \"" + field.name +
+                                                 "\" is stored as " +
+                                                 std::string(type_name(stored)) + ", not " +
+                                                 std::string(type_name(field.type)));
+    }
+    chunks.emplace_back(SegmentFile::chunk_of(*column), i);
   }
-  std::sort(probes.begin(), probes.end(), [&](const Probe& a, const Probe& b) {
-    if (a.prefix != b.prefix) return a.prefix < b.prefix;
-    if (const int order = spine[a.row].key.compare(spine[b.row].key); order != 0) return order < 0;
-    return a.at < b.at;
-  });
-  return probes;
+  std::sort(chunks.begin(), chunks.end());
+  for (const auto& [chunk, feature] : chunks) {
+    if (out.spans.empty() || chunk > out.spans.back().last + 1) {
+      out.spans.push_back({chunk, chunk, {}});
+    }
+    out.spans.back().last = chunk;
+    out.spans.back().features.emplace_back(feature, chunk);
+  }
+  return out;
 }
 
-// Moves `row` to the first feature row that is behind (key, at), that is, younger or of a later
-// key.
-std::size_t advance(std::span<const VersionedRow> rows, std::size_t row, const SpineRow& spine) {
-  while (row < rows.size()) {
-    const int order = rows[row].key.compare(spine.key);
-    if (order > 0 || (order == 0 && rows[row].event > spine.at)) break;
-    ++row;
+Status check_keys(const SegmentFile& file, const JoinView& view) {
+  bool same = file.keys() == view.keys.size();
+  for (std::size_t i = 0; same && i < view.keys.size(); ++i) {
+    same = file.schema().fields[i].type == view.keys[i].type;
   }
-  return row;
+  if (same) return {};
+  return Error(ErrorId::kSchemaMismatch,
+               "FeatureView " + view.name + ": a segment has other keys than the entity");
+}
+
+Result<PlannedView> plan_view(const Batch& spine, const JoinView& view, std::uint64_t known_at,
+                              Plan& plan) {
+  PlannedView out;
+  out.view = &view;
+  std::vector<const Column*> keys;
+  for (std::size_t i = 0; i < view.keys.size(); ++i) {
+    const std::string& name = view.columns.empty() ? view.keys[i].name : view.columns[i];
+    keys.push_back(
+        FALAJ_TRY(spine_column(spine, name, view.keys[i].type, ErrorId::kEntityKeyMissing)));
+  }
+  const auto known = std::find(plan.key_sets.begin(), plan.key_sets.end(), keys);
+  out.key_set = static_cast<std::size_t>(known - plan.key_sets.begin());
+  if (known == plan.key_sets.end()) plan.key_sets.push_back(std::move(keys));
+  for (const JoinSegment& segment : view.segments) {
+    if (segment.commit > known_at) continue;
+    FALAJ_TRY(check_keys(*segment.file, view));
+    out.segments.push_back(FALAJ_TRY(plan_segment(segment, view)));
+  }
+  return out;
+}
+
+Result<Plan> make_plan(const Batch& spine, const std::vector<JoinView>& views,
+                       const JoinOptions& options) {
+  if (spine.rows() >= Column::kNoRow) {
+    return Error(Code::kResourceExhausted, "spine: over 2^32 rows; join a shorter period");
+  }
+  Plan out;
+  out.time =
+      FALAJ_TRY(spine_column(spine, options.time_column, Type::kTimestamp, ErrorId::kSpineInvalid));
+  for (const JoinView& view : views) {
+    if (view.keys.empty() || (!view.columns.empty() && view.columns.size() != view.keys.size())) {
+      return Error(Code::kInvalidArgument,
+                   "FeatureView " + view.name + ": name one spine column for each key");
+    }
+    out.views.push_back(FALAJ_TRY(plan_view(spine, view, options.known_at, out)));
+  }
+  return out;
+}
+
+// The best row so far for a probe.
+struct Winner {
+  std::int64_t event = 0;
+  std::int64_t created = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t segment = kNoSegment;
+  std::uint32_t block = 0;
+  std::uint32_t row = 0;
+};
+
+// The features of one view for the rows of one pass.
+struct ViewOutput {
+  std::vector<OutputColumn> columns;
+  std::vector<std::uint8_t> found;
+};
+
+// What one thread needs; used again for every range.
+struct Worker {
+  TextArena texts;
+  std::vector<Winner> winners;
+  std::vector<Move> moves;
+  SegmentFile::Chunks chunks;
+};
+
+// The newest row that may answer, from where the cursor stands back to `oldest`.
+Result<bool> settle(SegmentCursor& cursor, const KeyRef& key, std::int64_t at, std::int64_t oldest,
+                    CreatedRule rule) {
+  while (cursor.event() >= oldest) {
+    if (rule == CreatedRule::kBreaksTies) return true;
+    if (cursor.has_created() && cursor.created() <= at) return true;
+    if (!FALAJ_TRY(cursor.back(key))) return false;
+  }
+  return false;
+}
+
+// All probes of a range against one segment.
+Status ask_segment(const PlannedView& planned, std::uint32_t number, const Probes& probes,
+                   std::span<const Probe> range, std::vector<Winner>& winners) {
+  const PlannedSegment& segment = planned.segments[number];
+  const std::int64_t ttl = planned.view->ttl.nanos;
+  const bool alone = planned.segments.size() == 1;
+  SegmentCursor cursor(*segment.file);
+  for (std::size_t i = 0; i < range.size(); ++i) {
+    const Probe& probe = range[i];
+    const KeyRef key{probe.prefix, probes.key(probe)};
+    if (!FALAJ_TRY(cursor.seek(key, probe.at))) continue;
+    const std::int64_t oldest = ttl <= 0 || probe.at < kMinTime + ttl ? kMinTime : probe.at - ttl;
+    if (!FALAJ_TRY(settle(cursor, key, probe.at, oldest, planned.view->created))) continue;
+    Winner& best = winners[i];
+    Winner found{cursor.event(), 0, 0, number, cursor.block(), cursor.row()};
+    if (!alone) {
+      if (best.segment != kNoSegment && found.event < best.event) continue;
+      found.created = cursor.has_created() ? cursor.created() : kMinTime;
+      found.sequence = sequence_of(segment.commit, cursor.position());
+      if (best.segment != kNoSegment && std::tie(found.event, found.created, found.sequence) <
+                                            std::tie(best.event, best.created, best.sequence)) {
+        continue;
+      }
+    }
+    best = found;
+  }
+  return {};
+}
+
+// Takes the features of the rows that won in one segment, block by block.
+Status fill_from(const PlannedSegment& segment, std::uint32_t number, std::span<const Probe> range,
+                 Worker& worker, ViewOutput& out) {
+  for (std::size_t i = 0; i < range.size();) {
+    worker.moves.clear();
+    std::uint32_t block = 0;
+    for (; i < range.size(); ++i) {
+      const Winner& winner = worker.winners[i];
+      if (winner.segment != number) continue;
+      if (worker.moves.empty()) block = winner.block;
+      if (winner.block != block) break;
+      worker.moves.push_back({winner.row, range[i].row});
+    }
+    for (const std::size_t feature : segment.missing) {
+      out.columns[feature].fill_nulls(worker.moves);
+    }
+    if (worker.moves.empty()) continue;
+    for (const FeatureSpan& span : segment.spans) {
+      FALAJ_TRY(segment.file->read_chunks(block, span.first, span.last, worker.chunks));
+      for (const auto& [feature, chunk] : span.features) {
+        out.columns[feature].fill(worker.chunks.at(chunk), worker.moves, worker.texts);
+      }
+    }
+  }
+  return {};
+}
+
+Status join_range(const PlannedView& planned, const Probes& probes, std::span<const Probe> range,
+                  Worker& worker, ViewOutput& out) {
+  worker.winners.assign(range.size(), Winner{});
+  for (std::uint32_t i = 0; i < planned.segments.size(); ++i) {
+    FALAJ_TRY(ask_segment(planned, i, probes, range, worker.winners));
+  }
+  for (std::size_t i = 0; i < range.size(); ++i) {
+    if (worker.winners[i].segment != kNoSegment) out.found[range[i].row] = 1;
+  }
+  for (std::uint32_t i = 0; i < planned.segments.size(); ++i) {
+    FALAJ_TRY(fill_from(planned.segments[i], i, range, worker, out));
+  }
+  return {};
+}
+
+// Calls work(worker, task) for every task, on several threads; the first error ends it.
+template <class Work>
+Status share(std::size_t tasks, std::size_t threads, std::vector<Worker>& workers, Work work) {
+  std::atomic<std::size_t> next{0};
+  Mutex mutex;
+  Status first_error;
+  const auto loop = [&](Worker& worker) {
+    for (std::size_t task = next++; task < tasks; task = next++) {
+      Status done = work(worker, task);
+      if (done.ok()) continue;
+      next = tasks;
+      const MutexLock lock(mutex);
+      if (first_error.ok()) first_error = std::move(done);
+    }
+  };
+  const std::size_t used = std::max<std::size_t>(1, std::min(threads, tasks));
+  if (workers.size() < used) workers.resize(used);
+  if (used == 1) {
+    loop(workers[0]);
+    return first_error;
+  }
+  exec::Pool pool({"join", used - 1, used});
+  for (std::size_t i = 1; i < used; ++i) {
+    // A pool that is full leaves the work to the others.
+    if (!pool.submit([&loop, &workers, i] { loop(workers[i]); }).ok()) break;
+  }
+  loop(workers[0]);
+  pool.drain();
+  return first_error;
+}
+
+// Rows [begin, end) of the spine against every view.
+Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_t begin,
+                        std::size_t end) {
+  const std::size_t rows = end - begin;
+  std::vector<std::optional<Probes>> probes(plan.key_sets.size());
+  std::vector<Worker> workers(1);
+  FALAJ_TRY(share(probes.size(), options.threads, workers, [&](Worker&, std::size_t set) -> Status {
+    probes[set].emplace(plan.key_sets[set], *plan.time, begin, end);
+    return {};
+  }));
+  std::vector<ViewOutput> outputs;
+  for (const PlannedView& planned : plan.views) {
+    ViewOutput& output = outputs.emplace_back();
+    output.found.assign(rows, 0);
+    for (const JoinFeature& feature : planned.view->features) {
+      output.columns.emplace_back(feature.stored.type, rows);
+    }
+  }
+  const std::size_t size = std::clamp(rows / (options.threads * 8 + 1), kRangeMin, kRangeMax);
+  const auto join_task = [&](Worker& worker, std::size_t task) -> Status {
+    for (std::size_t i = 0; i < plan.views.size(); ++i) {
+      const Probes& asked = *probes[plan.views[i].key_set];
+      const std::span<const Probe> all = asked.sorted();
+      const std::size_t first = std::min(task * size, all.size());
+      const auto range = all.subspan(first, std::min(size, all.size() - first));
+      if (range.empty()) continue;
+      const Status joined = join_range(plan.views[i], asked, range, worker, outputs[i]);
+      if (!joined.ok()) return joined.error().within("FeatureView " + plan.views[i].view->name);
+    }
+    return {};
+  };
+  FALAJ_TRY(share((rows + size - 1) / size, options.threads, workers, join_task));
+  Batch out;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& features = plan.views[i].view->features;
+    for (std::size_t f = 0; f < features.size(); ++f) {
+      table::Field field{features[f].as, features[f].stored.type};
+      if (out.schema.find(field.name)) {
+        return Error(ErrorId::kFeatureNameCollision, "two features are called " + field.name);
+      }
+      out.schema.fields.push_back(std::move(field));
+      out.columns.push_back(outputs[i].columns[f].finish(outputs[i].found));
+    }
+  }
+  return out;
+}
+
+// Bytes that a pass holds for each spine row: probes, winners' answers, and the batch itself.
+std::int64_t bytes_per_row(const Plan& plan) {
+  std::int64_t out = 0;
+  for (const auto& keys : plan.key_sets) {
+    out += static_cast<std::int64_t>(sizeof(Probe) + 32 * keys.size());
+  }
+  for (const PlannedView& planned : plan.views) {
+    out += 1;
+    for (const JoinFeature& feature : planned.view->features) {
+      out += feature.stored.type == Type::kString ? 80 : 10;
+    }
+  }
+  return out;
 }
 
 }  // namespace
 
-Result<std::vector<std::uint32_t>> point_in_time_join(std::span<const SpineRow> spine,
-                                                      std::span<const VersionedRow> rows,
-                                                      Duration ttl) {
-  if (rows.size() >= Column::kNoRow || spine.size() >= Column::kNoRow) {
-    return Error(Code::kResourceExhausted,
-                 "point-in-time join: over 2^32 rows; join a shorter period");
+Status name_features(NameStyle style, const std::vector<std::string>& taken,
+                     std::vector<JoinView>& views) {
+  const auto collision = [](const std::string& name) {
+    return Error(ErrorId::kFeatureNameCollision,
+                 "\"" + name +
+                     "\" would be two columns of the training set: rename the feature, or take it "
+                     "from one view only");
+  };
+  std::set<std::string> names;
+  for (const std::string& name : taken) {
+    if (!names.insert(name).second) return collision(name);
   }
-  if (!std::is_sorted(rows.begin(), rows.end(), ascends)) {
-    return Error(Code::kInvalidArgument,
-                 "point-in-time join: rows must ascend by key, event, created, sequence");
+  for (JoinView& view : views) {
+    for (JoinFeature& feature : view.features) {
+      feature.as =
+          style == NameStyle::kFull ? view.name + "__" + feature.stored.name : feature.stored.name;
+      if (!names.insert(feature.as).second) return collision(feature.as);
+    }
   }
-  std::vector<std::uint32_t> winners(spine.size(), Column::kNoRow);
-  std::size_t next = 0;
-  for (const Probe& probe : sorted_probes(spine)) {
-    const SpineRow& wanted = spine[probe.row];
-    next = advance(rows, next, wanted);
-    if (next == 0) continue;
-    // The newest that is not younger; of equal event times the last created and arrived.
-    const VersionedRow& newest = rows[next - 1];
-    if (newest.key != wanted.key) continue;
-    if (ttl > Duration{} && newest.event < wanted.at - ttl) continue;
-    winners[probe.row] = static_cast<std::uint32_t>(next - 1);
+  return {};
+}
+
+Status point_in_time_join(const Batch& spine, const std::vector<JoinView>& views,
+                          const JoinOptions& options, const OnJoined& on_rows) {
+  const Plan plan = FALAJ_TRY(make_plan(spine, views, options));
+  const std::int64_t fit = options.memory_max / std::max<std::int64_t>(bytes_per_row(plan), 1);
+  const std::size_t rows =
+      std::max(static_cast<std::size_t>(std::max<std::int64_t>(fit, 0)), kPassRowsMin);
+  for (std::size_t begin = 0; begin < spine.rows(); begin += rows) {
+    Batch joined = FALAJ_TRY(join_rows(plan, options, begin, std::min(begin + rows, spine.rows())));
+    FALAJ_TRY(on_rows(std::move(joined)));
   }
-  return winners;
+  return {};
+}
+
+Result<Batch> point_in_time_join(const Batch& spine, const std::vector<JoinView>& views,
+                                 const JoinOptions& options) {
+  const Plan plan = FALAJ_TRY(make_plan(spine, views, options));
+  return join_rows(plan, options, 0, spine.rows());
 }
 
 }  // namespace falaj::features

@@ -1,13 +1,22 @@
 // features/point_in_time_join.h — training rows without leakage from the future.
 //
-// For each spine row, the newest feature row of the same key that is not younger than it and not
-// older than the time to live. That rule is why a feature store exists, so it lives here alone, as
-// a pure function.
+// For each spine row and view, the newest feature row of the same key that is not younger than it
+// and not older than the time to live. That rule is why a feature store exists, so it lives here
+// alone.
+//
+//   candidates  same key, event ≤ at, and with ttl > 0 also event ≥ at − ttl: both inclusive.
+//   winner      the largest (event, created, sequence); no created time is the earliest.
+//   no winner   every feature of the view is null for that row. A null key or a null time has none.
+//
+// Every spine row gives exactly one row, in its order; equal ones each get their own.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "base/time.h"
@@ -15,26 +24,66 @@
 
 namespace falaj::features {
 
-// Keys are encoded entity keys (features/key.h); "" stands for a null key and matches nothing.
-struct SpineRow {
-  std::string_view key;
-  Timestamp at;
-};
-struct VersionedRow {
-  std::string_view key;
-  Timestamp event;
-  Timestamp created;       // Equal event times: the later creation wins, then the later sequence.
-  std::uint64_t sequence;  // Order of arrival.
+class SegmentFile;  // features/internal/segment_file.h
+
+// What a creation time is for.
+enum class CreatedRule : std::uint8_t {
+  kBreaksTies,  // It decides between equal event times.
+  kKnownByRow,  // It must also be ≤ the spine row's time; rows without one are no candidates.
 };
 
-// For each spine row, in its order: the index of the winning row, or table::Column::kNoRow.
+struct JoinSegment {
+  std::shared_ptr<const SegmentFile> file;
+  std::uint64_t commit = 0;  // Upper half of its rows' sequences.
+};
+
+struct JoinFeature {
+  table::Field stored;
+  std::string as;  // The column that it becomes.
+};
+
+struct JoinView {
+  std::string name;                  // For messages, and in front of full names: an alias wins.
+  std::vector<table::Field> keys;    // The entity's.
+  std::vector<std::string> columns;  // Spine columns with those keys; empty: of the same names.
+  std::vector<JoinFeature> features;
+  Duration ttl{};  // 0: no limit.
+  CreatedRule created = CreatedRule::kBreaksTies;
+  std::vector<JoinSegment> segments;
+};
+
+// How features are called. Full names are "view__feature".
+enum class NameStyle : std::uint8_t { kBare, kFull };
+// Fills in `as` of every feature. FJ-3005 when a name would be there twice, those of `taken` (the
+// spine's columns) included.
+Status name_features(NameStyle style, const std::vector<std::string>& taken,
+                     std::vector<JoinView>& views);
+
+struct JoinOptions {
+  std::string time_column;
+  // Nothing that arrived with a later commit is seen.
+  std::uint64_t known_at = std::numeric_limits<std::uint64_t>::max();
+  std::size_t threads = 2;
+  // About what the joining may hold besides the spine and the batch that it hands out. Past it the
+  // spine is joined in several passes, each of which reads the views again; nothing is written to
+  // disk.
+  std::int64_t memory_max = std::int64_t{1} << 30;
+};
+
+// The features of all views as columns, in their order, one row for each row of the spine.
 //
-// Candidates: same key, event ≤ at, and with ttl > 0 also event ≥ at − ttl; both bounds inclusive.
-// Winner: the largest (event, created, sequence). Every spine row gets exactly one answer.
-// `rows` ascend by (key, event, created, sequence), else kInvalidArgument.
-// Cost: O(rows + spine · log spine). Pure; keeps no reference to its inputs.
-Result<std::vector<std::uint32_t>> point_in_time_join(std::span<const SpineRow> spine,
-                                                      std::span<const VersionedRow> rows,
-                                                      Duration ttl);
+// FJ-3007: the spine lacks a key. FJ-3006: it lacks the time, or a column has another type than the
+// entity's key: never silent nulls. FJ-3002: a feature was stored with another type. FJ-3004: a
+// segment is damaged.
+// Cost: sorts the spine once for each set of key columns, then merges: O(spine · log(distance)),
+// reading only blocks of segments that may hold an answer. Thread-safe; starts threads of its own.
+Result<table::Batch> point_in_time_join(const table::Batch& spine,
+                                        const std::vector<JoinView>& views,
+                                        const JoinOptions& options);
+// The same in pieces: calls `on_rows` with the features of the spine's next rows until all were
+// given or it returns an error. For what does not fit into memory.
+using OnJoined = std::function<Status(table::Batch features)>;
+Status point_in_time_join(const table::Batch& spine, const std::vector<JoinView>& views,
+                          const JoinOptions& options, const OnJoined& on_rows);
 
 }  // namespace falaj::features

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "base/decode.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "features/internal/segments.h"
 #include "features/internal/spine.h"
-#include "features/internal/view_rows.h"
 #include "features/key.h"
 #include "features/point_in_time_join.h"
 
@@ -40,13 +39,6 @@ struct Inputs {
   std::uint64_t known_at = 0;
 };
 
-Error collision(const std::string& name) {
-  return Error(ErrorId::kFeatureNameCollision,
-               "\"" + name +
-                   "\" would be two columns of the training set: rename the feature, or "
-                   "take it from one view only");
-}
-
 Status add_key(std::vector<table::Field>& keys, const table::Field& key) {
   for (const table::Field& known : keys) {
     if (known.name != key.name) continue;
@@ -59,18 +51,21 @@ Status add_key(std::vector<table::Field>& keys, const table::Field& key) {
   return {};
 }
 
-Status check_names(const Inputs& inputs, const std::string& time_column) {
-  std::set<std::string> taken{time_column, inputs.spec.label, std::string(kSplitColumn)};
-  if (time_column == inputs.spec.label) return collision(time_column);
-  for (const table::Field& key : inputs.keys) {
-    if (!taken.insert(key.name).second) return collision(key.name);
+// The views as the join takes them, without their segments. FJ-3005 when two columns of the set
+// would have one name.
+Result<std::vector<JoinView>> named_views(const Inputs& inputs, const std::string& time_column) {
+  std::vector<std::string> taken{time_column, inputs.spec.label, std::string(kSplitColumn)};
+  for (const table::Field& key : inputs.keys) taken.push_back(key.name);
+  std::vector<JoinView> out;
+  for (const JoinedView& joined : inputs.views) {
+    JoinView& view = out.emplace_back();
+    view.name = joined.definition.view.name;
+    view.keys = joined.definition.entity.keys;
+    view.ttl = joined.definition.view.ttl;
+    for (const table::Field& feature : joined.features) view.features.push_back({feature, {}});
   }
-  for (const JoinedView& view : inputs.views) {
-    for (const table::Field& feature : view.features) {
-      if (!taken.insert(feature.name).second) return collision(feature.name);
-    }
-  }
-  return {};
+  FALAJ_TRY(name_features(NameStyle::kBare, taken, out));
+  return out;
 }
 
 std::string versioned(const ViewDefinition& definition) {
@@ -94,34 +89,6 @@ std::vector<Segment> useful(const JoinedView& view, const Spine& spine) {
     if (segment.event_min <= last && !too_old) out.push_back(segment);
   }
   return out;
-}
-
-// One column per feature of the view, one row per row of the spine.
-Status join_view(const storage::BlobStore& blobs, const JoinedView& view, const Spine& spine,
-                 Batch& out) {
-  const ViewRows rows =
-      FALAJ_TRY(ViewRows::load(blobs, view.definition, useful(view, spine), view.features));
-  std::vector<const Column*> key_columns;
-  for (const table::Field& key : view.definition.entity.keys) {
-    key_columns.push_back(spine.rows.find(key.name));
-  }
-  const KeyColumn keys(key_columns);
-  std::vector<SpineRow> probes(spine.rows.rows());
-  for (std::size_t i = 0; i < probes.size(); ++i) {
-    // A row without a time matches nothing, like one without a key.
-    probes[i] = {spine.time().is_null(i) ? std::string_view() : keys[i],
-                 Timestamp{spine.time().ints()[i]}};
-  }
-  std::vector<std::uint32_t> winners =
-      FALAJ_TRY(point_in_time_join(probes, rows.versions(), view.definition.view.ttl));
-  for (std::uint32_t& winner : winners) {
-    if (winner != Column::kNoRow) winner = rows.origin(winner);
-  }
-  const std::size_t first_feature = rows.key_count() + 3;
-  for (std::size_t i = 0; i < view.features.size(); ++i) {
-    FALAJ_TRY(out.add(view.features[i], rows.rows().columns[first_feature + i].take(winners)));
-  }
-  return {};
 }
 
 std::vector<bool> valid_by_key(const Column& column, double share) {
@@ -170,8 +137,22 @@ Result<Column> split_column(const Inputs& inputs, const Spine& spine, Manifest& 
 
 Result<Batch> join_all(const storage::BlobStore& blobs, const Inputs& inputs, const Spine& spine,
                        Manifest& manifest) {
+  const std::string& time_column = spine.rows.schema.fields[spine.key_count].name;
+  std::vector<JoinView> views = FALAJ_TRY(named_views(inputs, time_column));
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const ViewName name{inputs.views[i].definition.project, views[i].name};
+    for (const Segment& segment : useful(inputs.views[i], spine)) {
+      auto file = FALAJ_TRY(open_segment(blobs, name, segment));
+      views[i].segments.push_back({std::make_shared<SegmentFile>(std::move(file)), segment.commit});
+    }
+  }
+  JoinOptions options;
+  options.time_column = time_column;
+  Batch features = FALAJ_TRY(point_in_time_join(spine.rows, views, options));
   Batch out = spine.rows;
-  for (const JoinedView& view : inputs.views) FALAJ_TRY(join_view(blobs, view, spine, out));
+  for (std::size_t i = 0; i < features.columns.size(); ++i) {
+    FALAJ_TRY(out.add(features.schema.fields[i], std::move(features.columns[i])));
+  }
   FALAJ_TRY(out.add({std::string(kSplitColumn), Type::kString},
                     FALAJ_TRY(split_column(inputs, spine, manifest))));
   return out;
@@ -324,7 +305,7 @@ struct TrainingSets::Impl {
                          inputs.spec.to};
     if (inputs.spine_view) {
       request.time_column = inputs.spine_view->definition.source.event_time;
-      FALAJ_TRY(check_names(inputs, request.time_column));
+      FALAJ_TRY(named_views(inputs, request.time_column));
       return spine_of_view(blobs, inputs.spine_view->definition, inputs.spine_view->segments,
                            request);
     }
@@ -332,7 +313,7 @@ struct TrainingSets::Impl {
       return Error(ErrorId::kSpineInvalid,
                    "spine: " + inputs.spec.spine_path + " must be sent with the request to freeze");
     }
-    FALAJ_TRY(check_names(inputs, request.time_column));
+    FALAJ_TRY(named_views(inputs, request.time_column));
     return spine_of_file(*options.spine_file, options.spine_format, request);
   }
 

@@ -4,8 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "table/io.h"
-
 namespace falaj::features {
 namespace {
 
@@ -80,7 +78,7 @@ Status SegmentWriter::write(Job& job) {
   job.event_min = Timestamp{*least};
   job.event_max = Timestamp{*most};
   job.blob = FALAJ_TRY(blobs_.create(owner_));
-  return table::write_table(*job.blob, table::Format::kParquet, rows);
+  return write_segment_file(*job.blob, rows, keys_);
 }
 
 Status SegmentWriter::finish() {

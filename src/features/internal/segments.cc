@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "features/key.h"
 #include "storage/objects.h"
-#include "table/io.h"
 
 namespace falaj::features {
 namespace {
@@ -109,11 +108,6 @@ Error unavailable(const Segment& segment, const Error& error) {
   }
   log::error("segment not readable", {{"blob", segment.blob.str()}, {"reason", error.message}});
   return corrupt(segment, "its blob cannot be read; the server's log says why");
-}
-
-bool is_feature(const table::Field& field, const table::Schema& schema) {
-  const auto row = schema.find(kRowColumn);
-  return row && *schema.find(field.name) > *row;
 }
 
 }  // namespace
@@ -228,35 +222,27 @@ storage::Owner owner_of_view(const std::string& project, const Zone& zone,
   return {ProjectName(project), zone, "FeatureView/" + view};
 }
 
-Result<Batch> read_segment(const storage::BlobStore& blobs, const ViewName& view,
-                           const Segment& segment, const table::Schema& schema) {
-  const Result<std::unique_ptr<ByteReader>> file =
+Result<SegmentFile> open_segment(const storage::BlobStore& blobs, const ViewName& view,
+                                 const Segment& segment) {
+  Result<std::unique_ptr<ByteReader>> file =
       blobs.open(owner_of_view(view.project, segment.zone, view.view), segment.blob);
   if (!file.ok()) return unavailable(segment, file.error());
-  const Result<table::Schema> stored = table::read_schema(**file, table::Format::kParquet);
-  if (!stored.ok()) return corrupt(segment, stored.error().message);
+  const Result<SegmentFile> opened = SegmentFile::open(std::move(file).value());
+  if (!opened.ok()) return corrupt(segment, opened.error().message);
+  if (opened->rows() != segment.rows) {
+    return corrupt(segment, "it does not have its recorded rows");
+  }
+  return opened;
+}
 
-  table::ReadOptions options;
-  for (const table::Field& field : schema.fields) {
-    if (stored->find(field.name) || !is_feature(field, schema)) {
-      options.schema.fields.push_back(field);
-    }
+Result<Batch> read_segment(const storage::BlobStore& blobs, const ViewName& view,
+                           const Segment& segment, const table::Schema& schema) {
+  const SegmentFile file = FALAJ_TRY(open_segment(blobs, view, segment));
+  Result<Batch> rows = file.read(schema);
+  if (!rows.ok() && rows.error().id == ErrorId::kSegmentCorrupt) {
+    return corrupt(segment, rows.error().message);
   }
-  Result<Batch> read = table::read_all(**file, table::Format::kParquet, options);
-  if (!read.ok()) {
-    if (read.error().id == ErrorId::kSchemaMismatch) return read.error();
-    return corrupt(segment, read.error().message);
-  }
-  if (read->rows() != segment.rows) return corrupt(segment, "it does not have its recorded rows");
-
-  Batch out;
-  out.schema = schema;
-  const std::vector<std::uint32_t> none(read->rows(), Column::kNoRow);
-  for (const table::Field& field : schema.fields) {
-    const auto index = read->schema.find(field.name);
-    out.columns.push_back(index ? std::move(read->columns[*index]) : Column(field.type).take(none));
-  }
-  return out;
+  return rows;
 }
 
 }  // namespace falaj::features

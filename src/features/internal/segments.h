@@ -1,8 +1,9 @@
 // features/internal/segments.h — the immutable, sorted files that a view's rows live in.
 //
-// A segment is a Parquet blob: the entity's key columns, __event, __created (null: the source has
-// none), __row (position in its ingest) and the features; sorted by key, event, created, row. A
-// row's sequence is its commit's number and its position, so later arrivals have larger ones.
+// A segment is a blob (segment_file.h) with the columns: the entity's keys, __event, __created
+// (null: the source has none), __row (position in its ingest) and the features; sorted by key,
+// event, created, row. A row's sequence is its commit's number and its position, so later arrivals
+// have larger ones.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "base/zone.h"
 #include "features/definitions.h"
+#include "features/internal/segment_file.h"
 #include "storage/blob.h"
 #include "storage/sql.h"
 #include "table/batch.h"
@@ -49,7 +51,7 @@ table::Schema segment_schema(const FeatureView& view, const Entity& entity);
 struct Segment {
   std::uint64_t commit = 0;
   BlobId blob;
-  std::string content;  // SHA-256 of the Parquet bytes: the same rows, the same text.
+  std::string content;  // SHA-256 of the file's bytes: the same rows, the same text.
   std::uint64_t rows = 0;
   Timestamp event_min{};
   Timestamp event_max{};
@@ -74,8 +76,11 @@ table::Batch newest_rows(const table::Batch& sorted, std::size_t keys);
 // Whose the rows of a view are.
 storage::Owner owner_of_view(const std::string& project, const Zone& zone, const std::string& view);
 
-// The columns of `schema`; a feature that the view did not have then is null.
 // FJ-3004 when the blob is missing, damaged or not a segment.
+Result<SegmentFile> open_segment(const storage::BlobStore& blobs, const ViewName& view,
+                                 const Segment& segment);
+// All rows of the columns of `schema`; a feature that the view did not have then is null.
+// Errors as open_segment, and FJ-3002 when a column had another type then.
 Result<table::Batch> read_segment(const storage::BlobStore& blobs, const ViewName& view,
                                   const Segment& segment, const table::Schema& schema);
 

@@ -5,27 +5,10 @@
 #include <tuple>
 #include <utility>
 
-#include "features/key.h"
-
 namespace falaj::features {
 namespace {
 
 using table::Column;
-
-void append_key(std::string& out, const std::vector<const Column*>& columns, std::size_t row) {
-  const std::size_t begin = out.size();
-  for (const Column* column : columns) {
-    if (column->is_null(row)) {
-      out.resize(begin);
-      return;
-    }
-    if (column->type() == table::Type::kString) {
-      append_key_part(out, column->strings()[row]);
-    } else {
-      append_key_part(out, column->ints()[row]);
-    }
-  }
-}
 
 bool ascends(const VersionedRow& a, const VersionedRow& b) {
   if (const int order = a.key.compare(b.key); order != 0) return order < 0;
@@ -33,16 +16,6 @@ bool ascends(const VersionedRow& a, const VersionedRow& b) {
 }
 
 }  // namespace
-
-KeyColumn::KeyColumn(const std::vector<const Column*>& columns) {
-  const std::size_t rows = columns.front()->size();
-  ends_.reserve(rows);
-  bytes_.reserve(rows * 9 * columns.size());
-  for (std::size_t row = 0; row < rows; ++row) {
-    append_key(bytes_, columns, row);
-    ends_.push_back(bytes_.size());
-  }
-}
 
 Result<ViewRows> ViewRows::load(const storage::BlobStore& blobs, const ViewDefinition& definition,
                                 const std::vector<Segment>& segments,

@@ -1,33 +1,26 @@
-// features/internal/view_rows.h — the rows of a view in memory, ready for a point-in-time join.
+// features/internal/view_rows.h — all rows of a view in memory, as a spine needs them.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "features/internal/key_column.h"
 #include "features/internal/segments.h"
-#include "features/point_in_time_join.h"
 #include "storage/blob.h"
 
 namespace falaj::features {
 
-// Encoded keys of rows, in one buffer; "" for a row with a null part.
-class KeyColumn {
- public:
-  // `columns` have equal lengths and the types of an entity's keys.
-  explicit KeyColumn(const std::vector<const table::Column*>& columns);
-  std::size_t size() const { return ends_.size(); }
-  std::string_view operator[](std::size_t row) const {
-    const std::uint64_t begin = row == 0 ? 0 : ends_[row - 1];
-    return std::string_view(bytes_).substr(begin, ends_[row] - begin);
-  }
-
- private:
-  std::string bytes_;
-  std::vector<std::uint64_t> ends_;
+// One version of a row. A null creation time is the earliest.
+struct VersionedRow {
+  std::string_view key;  // Encoded (features/key.h).
+  Timestamp event;
+  Timestamp created;
+  std::uint64_t sequence;  // Order of arrival.
 };
 
-// What a join needs of a view: every version of every row of its segments, in join order.
+// Every version of every row of a view's segments, by key, event, created, sequence.
 class ViewRows {
  public:
   // `features` are the columns besides keys and times. FJ-3004 for a damaged segment.

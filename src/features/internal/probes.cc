@@ -1,0 +1,35 @@
+#include "features/internal/probes.h"
+
+#include <algorithm>
+
+#include "features/key.h"
+
+namespace falaj::features {
+
+using table::Column;
+
+Probes::Probes(const std::vector<const Column*>& keys, const Column& time, std::size_t begin,
+               std::size_t end) {
+  const bool whole = keys.size() == 1 && keys[0]->type() == table::Type::kInt64;
+  if (!whole) texts_.emplace_back(keys, begin, end);
+  sorted_.reserve(end - begin);
+  for (std::size_t row = begin; row < end; ++row) {
+    if (time.is_null(row)) continue;
+    const auto number = static_cast<std::uint32_t>(row - begin);
+    if (whole) {
+      if (keys[0]->is_null(row)) continue;
+      sorted_.push_back({key_prefix(keys[0]->ints()[row]), time.ints()[row], number});
+    } else if (const std::string_view text = texts_.front()[number]; !text.empty()) {
+      sorted_.push_back({key_prefix(text), time.ints()[row], number});
+    }
+  }
+  std::sort(sorted_.begin(), sorted_.end(), [&](const Probe& a, const Probe& b) {
+    if (a.prefix != b.prefix) return a.prefix < b.prefix;
+    if (!whole) {
+      if (const int order = key(a).compare(key(b)); order != 0) return order < 0;
+    }
+    return a.at < b.at;
+  });
+}
+
+}  // namespace falaj::features

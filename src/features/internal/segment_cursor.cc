@@ -1,0 +1,139 @@
+#include "features/internal/segment_cursor.h"
+
+#include <algorithm>
+
+#include "features/key.h"
+
+namespace falaj::features {
+namespace {
+
+using table::Type;
+
+// The first place in [from, end) where `holds` is false; it is true up to some place and false
+// behind it. Cost: O(log of how far that is).
+template <class Holds>
+std::size_t gallop(std::size_t from, std::size_t end, Holds holds) {
+  std::size_t step = 1;
+  std::size_t low = from;
+  while (low < end && holds(low)) {
+    from = low + 1;
+    low += step;
+    step *= 2;
+  }
+  std::size_t high = std::min(low, end);
+  while (from < high) {
+    const std::size_t middle = from + (high - from) / 2;
+    if (holds(middle)) {
+      from = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return from;
+}
+
+}  // namespace
+
+SegmentCursor::SegmentCursor(const SegmentFile& file)
+    : file_(file), whole_(file.keys() == 1 && file.schema().fields[0].type == Type::kInt64) {}
+
+bool SegmentCursor::begins_behind(const SegmentFile::Block& block, const KeyRef& key,
+                                  std::int64_t at) const {
+  if (block.first_prefix != key.prefix) return block.first_prefix > key.prefix;
+  if (!whole_) {
+    if (const int order = block.first_key.compare(key.text); order != 0) return order > 0;
+  }
+  return block.first_event > at;
+}
+
+int SegmentCursor::compare(const Loaded& loaded, std::size_t run, const KeyRef& key) const {
+  const std::uint64_t prefix = loaded.prefixes[run];
+  if (prefix != key.prefix) return prefix < key.prefix ? -1 : 1;
+  return whole_ ? 0 : loaded.texts[run].compare(key.text);
+}
+
+void SegmentCursor::load_keys(const SegmentFile::Chunks& chunks, std::size_t runs,
+                              Loaded& into) const {
+  into.prefixes.resize(runs);
+  if (whole_) {
+    chunks.at(SegmentFile::chunk_of(0)).with_ints([&](auto get) {
+      for (std::size_t run = 0; run < runs; ++run) into.prefixes[run] = key_prefix(get(run));
+    });
+    return;
+  }
+  into.texts.clear();
+  for (std::size_t run = 0; run < runs; ++run) {
+    for (std::size_t i = 0; i < file_.keys(); ++i) {
+      const Chunk& part = chunks.at(SegmentFile::chunk_of(i));
+      if (file_.schema().fields[i].type == Type::kString) {
+        append_key_part(into.texts.open(), part.text_at(run));
+      } else {
+        append_key_part(into.texts.open(), part.int_at(run));
+      }
+    }
+    into.texts.close();
+    into.prefixes[run] = key_prefix(into.texts[run]);
+  }
+}
+
+Status SegmentCursor::load(std::size_t block, Loaded& into) const {
+  if (into.number == block) return {};
+  into.number = kNone;
+  // The ends of the runs, the keys, and the three times stand side by side.
+  FALAJ_TRY(file_.read_chunks(block, 0, SegmentFile::chunk_of(file_.keys() + 2), into.chunks));
+  const SegmentFile::Block& info = file_.blocks()[block];
+  FALAJ_TRY(read_run_ends(into.chunks.at(0), info.rows, into.run_ends));
+  load_keys(into.chunks, info.runs, into);
+  into.events.resize(info.rows);
+  into.chunks.at(SegmentFile::chunk_of(file_.keys())).with_ints([&](auto get) {
+    for (std::size_t row = 0; row < into.events.size(); ++row) into.events[row] = get(row);
+  });
+  into.number = block;
+  return {};
+}
+
+Result<bool> SegmentCursor::seek(const KeyRef& key, std::int64_t at) {
+  // The last block that does not begin behind the question holds the answer, if there is one.
+  const auto& blocks = file_.blocks();
+  blocks_before_ = gallop(blocks_before_, blocks.size(), [&](std::size_t block) {
+    return !begins_behind(blocks[block], key, at);
+  });
+  if (blocks_before_ == 0) return false;
+  if (ahead_.number != blocks_before_ - 1) {
+    FALAJ_TRY(load(blocks_before_ - 1, ahead_));
+    run_ = 0;
+    row_end_ = 0;
+  }
+  const std::size_t runs = gallop(run_, ahead_.run_ends.size(),
+                                  [&](std::size_t run) { return compare(ahead_, run, key) <= 0; });
+  if (runs == 0) return false;
+  run_ = runs - 1;
+  if (compare(ahead_, run_, key) != 0) return false;
+  const std::size_t begin = run_ == 0 ? 0 : ahead_.run_ends[run_ - 1];
+  row_end_ = gallop(std::max(begin, row_end_), ahead_.run_ends[run_],
+                    [&](std::size_t row) { return ahead_.events[row] <= at; });
+  if (row_end_ == begin) return false;
+  on_ = &ahead_;
+  row_ = row_end_ - 1;
+  return true;
+}
+
+Result<bool> SegmentCursor::back(const KeyRef& key) {
+  if (row_ > 0) {
+    // Within the block: the row before may be another key's.
+    const auto& ends = on_->run_ends;
+    if (std::binary_search(ends.begin(), ends.end(), static_cast<std::uint32_t>(row_))) {
+      return false;
+    }
+    --row_;
+    return true;
+  }
+  if (on_->number == 0) return false;
+  FALAJ_TRY(load(on_->number - 1, behind_));
+  if (compare(behind_, behind_.run_ends.size() - 1, key) != 0) return false;
+  on_ = &behind_;
+  row_ = behind_.events.size() - 1;
+  return true;
+}
+
+}  // namespace falaj::features

@@ -1,0 +1,73 @@
+// features/internal/segment_cursor.h — asks one segment many questions in ascending order, reading
+// each block at most once and only blocks that may hold an answer.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "features/internal/key_column.h"
+#include "features/internal/segment_file.h"
+
+namespace falaj::features {
+
+// A key to look for: its prefix, and all of it unless the prefix is.
+struct KeyRef {
+  std::uint64_t prefix = 0;
+  std::string_view text;
+};
+
+// One thread. `file` outlives it.
+class SegmentCursor {
+ public:
+  explicit SegmentCursor(const SegmentFile& file);
+
+  // Stands on the last row of `key` whose event time is ≤ at; false when there is none. Questions
+  // ascend by (key, at). Cost: O(log of the distance), and a read when the block changes.
+  Result<bool> seek(const KeyRef& key, std::int64_t at);
+  // Stands on the row of the same key before this one; false when there is none. May be called
+  // again and again; the next seek() goes on from where the last one was.
+  Result<bool> back(const KeyRef& key);
+
+  // Of the row it stands on.
+  std::uint32_t block() const { return static_cast<std::uint32_t>(on_->number); }
+  std::uint32_t row() const { return static_cast<std::uint32_t>(row_); }
+  std::int64_t event() const { return on_->events[row_]; }
+  bool has_created() const { return !chunk(1).is_null(row_); }
+  std::int64_t created() const { return chunk(1).int_at(row_); }  // If has_created().
+  std::int64_t position() const { return chunk(2).int_at(row_); }
+
+ private:
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  // What a search needs of a block.
+  struct Loaded {
+    std::size_t number = kNone;
+    SegmentFile::Chunks chunks;
+    std::vector<std::uint32_t> run_ends;
+    std::vector<std::uint64_t> prefixes;  // Of the runs' keys.
+    KeyColumn texts;                      // Likewise; unused when prefixes are whole.
+    std::vector<std::int64_t> events;
+  };
+  Status load(std::size_t block, Loaded& into) const;
+  void load_keys(const SegmentFile::Chunks& chunks, std::size_t runs, Loaded& into) const;
+  // <0, 0, >0 as the run's key is before, at or behind `key`.
+  int compare(const Loaded& loaded, std::size_t run, const KeyRef& key) const;
+  bool begins_behind(const SegmentFile::Block& block, const KeyRef& key, std::int64_t at) const;
+  // The event column is 0, created 1, position 2.
+  const Chunk& chunk(std::size_t which) const {
+    return on_->chunks.at(SegmentFile::chunk_of(file_.keys() + which));
+  }
+
+  const SegmentFile& file_;
+  const bool whole_;               // Prefixes are whole keys.
+  std::size_t blocks_before_ = 0;  // Blocks that do not begin behind the last question.
+  std::size_t run_ = 0;
+  std::size_t row_end_ = 0;  // Rows of the run, from the block's first, that are not too young.
+  Loaded ahead_;             // Of seek().
+  Loaded behind_;            // Of back().
+  const Loaded* on_ = nullptr;
+  std::size_t row_ = 0;
+};
+
+}  // namespace falaj::features

@@ -1,0 +1,92 @@
+// features/internal/segment_file.h — a view's rows as an immutable, sorted, columnar file.
+//
+// Rows ascend by key, event time, creation time and position. They stand in blocks of at most
+// kBlockRows; within a block each column is a chunk of its own, and a key that repeats is stored
+// once for its run of rows. The footer knows where each block begins and with which key and time,
+// so that a reader finds the one block that may hold an answer without touching the others.
+// The bytes: docs/reference/segment-format.md. Sealing is the blob store's, below this.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_stream.h"
+#include "features/internal/segment_chunk.h"
+#include "table/batch.h"
+
+namespace falaj::features {
+
+inline constexpr std::size_t kBlockRows = 4096;
+
+// `rows` of a segment schema (see segments.h), the first `keys` columns being the key: at least one
+// row, in segment order, no null key or event time; kInvalidArgument otherwise.
+// The same rows give the same bytes. `block_rows` is from 1 to kBlockRows; tests make many blocks
+// of few rows.
+Status write_segment_file(ByteWriter& out, const table::Batch& rows, std::size_t keys,
+                          std::size_t block_rows = kBlockRows);
+
+// Thread-safe: reading changes nothing.
+class SegmentFile {
+ public:
+  // Chunks of a block in the order of the file: the ends of the runs, then the columns.
+  struct Block {
+    std::uint64_t offset = 0;     // Of its first chunk.
+    std::uint64_t first_row = 0;  // Rows of the blocks before.
+    std::uint32_t rows = 0;
+    std::uint32_t runs = 0;
+    std::int64_t first_event = 0;
+    std::string first_key;  // Encoded (features/key.h).
+    std::uint64_t first_prefix = 0;
+    std::vector<ChunkInfo> chunks;
+  };
+  // Chunks that stand side by side, read at once.
+  class Chunks {
+   public:
+    // `index` is one of those that were read.
+    const Chunk& at(std::size_t index) const { return chunks_[index - first_]; }
+
+   private:
+    friend class SegmentFile;
+    std::string bytes_;
+    std::size_t first_ = 0;
+    std::vector<Chunk> chunks_;
+  };
+
+  // Reads the footer only. FJ-3004 when it is not one; what the chunks hold is judged when read.
+  static Result<SegmentFile> open(std::shared_ptr<const ByteReader> bytes);
+
+  const table::Schema& schema() const { return schema_; }  // Keys, event, created, row, features.
+  std::size_t keys() const { return keys_; }
+  std::uint64_t rows() const { return rows_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
+
+  // Where the chunk of a column stands in a block; chunk 0 is the ends of the runs.
+  static constexpr std::size_t chunk_of(std::size_t column) { return column + 1; }
+  // Chunks [first, last] of a block, in one read. FJ-3004 for bytes that contradict the footer.
+  // `out` is reused.
+  Status read_chunks(std::size_t block, std::size_t first, std::size_t last, Chunks& out) const;
+  // All rows of these columns. A feature that the segment does not have is null (the view got it
+  // later). FJ-3002 for a column of another type, FJ-3004 for damage.
+  Result<table::Batch> read(const table::Schema& wanted) const;
+
+ private:
+  SegmentFile() = default;
+  std::size_t rows_of(const Block& block, std::size_t chunk) const {
+    return chunk <= keys_ ? block.runs : block.rows;
+  }
+
+  std::shared_ptr<const ByteReader> bytes_;
+  table::Schema schema_;
+  std::size_t keys_ = 0;
+  std::uint64_t rows_ = 0;
+  std::vector<Block> blocks_;
+};
+
+// The ends of a block's runs, from its chunk 0: ascending, the last is the block's rows.
+// FJ-3004 otherwise.
+Status read_run_ends(const Chunk& chunk, std::uint32_t rows, std::vector<std::uint32_t>& out);
+
+}  // namespace falaj::features
