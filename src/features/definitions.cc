@@ -343,6 +343,10 @@ Result<TrainingSetSpec> decode_training_set(const storage::Object& object) {
   FALAJ_TRY(decode_known_at(fields, spec));
   const Value split = FALAJ_TRY(fields.object("split"));
   FALAJ_TRY(decode_split(split, fields.where(), spec));
+  const std::string later =
+      FALAJ_TRY(fields.choice("created_later", {"mark", "refuse", "leave_out"}));
+  if (later == "refuse") spec.created_later = CreatedLater::kRefuse;
+  if (later == "leave_out") spec.created_later = CreatedLater::kLeaveOut;
   FALAJ_TRY(fields.text("purpose"));  // Compared with the project's by the catalog.
   FALAJ_TRY(fields.finish());
   return spec;

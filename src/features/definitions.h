@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "features/leakage.h"
 #include "storage/kv.h"
 #include "storage/objects.h"
 #include "table/io.h"
@@ -71,7 +72,8 @@ struct FeatureService {
 // kind: TrainingSet
 // spec: {service: fraud_v1,
 //        spine: {view: payment_labels, label: is_fraud, from: 2026-01-01, to: 2026-03-01},
-//        as_known_at: now | <sequence>, split: {by: customer_id, valid: 20%}}
+//        as_known_at: now | <sequence>, split: {by: customer_id, valid: 20%},
+//        created_later: mark | refuse | leave_out}
 // The spine's rows are the label view's rows with from ≤ event time < to. Instead of `view`,
 // `spine: {path: labels.parquet, time: at, label: is_fraud}` names a file that is sent with freeze.
 struct TrainingSetSpec {
@@ -86,6 +88,7 @@ struct TrainingSetSpec {
   std::optional<std::int64_t> as_known_at;  // nullopt: now.
   std::string split_by;                     // A key column; "" = by time, newest rows are valid.
   double valid_share = 0.2;
+  CreatedLater created_later = CreatedLater::kMark;
 };
 
 Result<Entity> decode_entity(const storage::Object& object);

@@ -48,6 +48,9 @@ Value to_value(const Manifest& manifest) {
   out["segments"] = list_of(manifest.segments);
   out["spine_hash"] = manifest.spine_hash;
   out["known_at"] = manifest.known_at;
+  Value leakage = Value::array();
+  for (const Leakage& of_view : manifest.leakage) leakage.push(to_value(of_view));
+  out["leakage"] = std::move(leakage);
   put_time(out, "from", manifest.from);
   put_time(out, "to", manifest.to);
   out["frozen_at"] = to_rfc3339(manifest.frozen_at);
@@ -79,6 +82,9 @@ Result<Manifest> manifest_from_value(const Value& value) {
   out.segments = FALAJ_TRY(fields.texts("segments"));
   out.spine_hash = FALAJ_TRY(fields.required_text("spine_hash"));
   out.known_at = static_cast<std::uint64_t>(FALAJ_TRY(fields.integer("known_at", 0, 0, kMost)));
+  for (const Value& of_view : FALAJ_TRY(fields.list("leakage"))) {
+    out.leakage.push_back(FALAJ_TRY(leakage_from_value(of_view)));
+  }
   out.from = FALAJ_TRY(take_time(fields, "from", Timestamp::min()));
   out.to = FALAJ_TRY(take_time(fields, "to", Timestamp::max()));
   out.frozen_at = FALAJ_TRY(take_time(fields, "frozen_at", Timestamp{}));

@@ -163,6 +163,7 @@ struct Winner {
 struct ViewOutput {
   std::vector<OutputColumn> columns;
   std::vector<std::uint8_t> found;
+  std::vector<std::int64_t> available;  // Empty unless it was asked for.
 };
 
 // What one thread needs; used again for every range.
@@ -189,7 +190,8 @@ Status ask_segment(const PlannedView& planned, std::uint32_t number, const Probe
                    std::span<const Probe> range, std::vector<Winner>& winners) {
   const PlannedSegment& segment = planned.segments[number];
   const std::int64_t ttl = planned.view->ttl.nanos;
-  const bool alone = planned.segments.size() == 1;
+  // Where there is nothing to compare with, times need not be looked at.
+  const bool alone = planned.segments.size() == 1 && planned.view->available_as.empty();
   SegmentCursor cursor(*segment.file);
   for (std::size_t i = 0; i < range.size(); ++i) {
     const Probe& probe = range[i];
@@ -247,7 +249,11 @@ Status join_range(const PlannedView& planned, const Probes& probes, std::span<co
     FALAJ_TRY(ask_segment(planned, i, probes, range, worker.winners));
   }
   for (std::size_t i = 0; i < range.size(); ++i) {
-    if (worker.winners[i].segment != kNoSegment) out.found[range[i].row] = 1;
+    const Winner& winner = worker.winners[i];
+    if (winner.segment == kNoSegment) continue;
+    out.found[range[i].row] = 1;
+    if (out.available.empty()) continue;
+    out.available[range[i].row] = winner.created == kMinTime ? winner.event : winner.created;
   }
   for (std::uint32_t i = 0; i < planned.segments.size(); ++i) {
     FALAJ_TRY(fill_from(planned.segments[i], i, range, worker, out));
@@ -286,6 +292,32 @@ Status share(std::size_t tasks, std::size_t threads, std::vector<Worker>& worker
   return first_error;
 }
 
+Result<Batch> columns_of(const Plan& plan, std::vector<ViewOutput>& outputs) {
+  Batch out;
+  const auto add = [&](table::Field field, Column column) -> Status {
+    if (out.schema.find(field.name)) {
+      return Error(ErrorId::kFeatureNameCollision, "two features are called " + field.name);
+    }
+    out.schema.fields.push_back(std::move(field));
+    out.columns.push_back(std::move(column));
+    return {};
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const JoinView& view = *plan.views[i].view;
+    ViewOutput& output = outputs[i];
+    for (std::size_t f = 0; f < view.features.size(); ++f) {
+      const JoinFeature& feature = view.features[f];
+      FALAJ_TRY(add({feature.as, feature.stored.type}, output.columns[f].finish(output.found)));
+    }
+    if (view.available_as.empty()) continue;
+    const bool all = std::find(output.found.begin(), output.found.end(), 0) == output.found.end();
+    FALAJ_TRY(add({view.available_as, Type::kTimestamp},
+                  Column::of_ints(Type::kTimestamp, std::move(output.available),
+                                  all ? std::vector<std::uint8_t>() : std::move(output.found))));
+  }
+  return out;
+}
+
 // Rows [begin, end) of the spine against every view.
 Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_t begin,
                         std::size_t end) {
@@ -303,6 +335,7 @@ Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_
     for (const JoinFeature& feature : planned.view->features) {
       output.columns.emplace_back(feature.stored.type, rows);
     }
+    if (!planned.view->available_as.empty()) output.available.assign(rows, 0);
   }
   const std::size_t size = std::clamp(rows / (options.threads * 8 + 1), kRangeMin, kRangeMax);
   const auto join_task = [&](Worker& worker, std::size_t task) -> Status {
@@ -318,19 +351,7 @@ Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_
     return {};
   };
   FALAJ_TRY(share((rows + size - 1) / size, options.threads, workers, join_task));
-  Batch out;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto& features = plan.views[i].view->features;
-    for (std::size_t f = 0; f < features.size(); ++f) {
-      table::Field field{features[f].as, features[f].stored.type};
-      if (out.schema.find(field.name)) {
-        return Error(ErrorId::kFeatureNameCollision, "two features are called " + field.name);
-      }
-      out.schema.fields.push_back(std::move(field));
-      out.columns.push_back(outputs[i].columns[f].finish(outputs[i].found));
-    }
-  }
-  return out;
+  return columns_of(plan, outputs);
 }
 
 // Bytes that a pass holds for each spine row: probes, winners' answers, and the batch itself.

@@ -49,6 +49,9 @@ struct JoinView {
   std::vector<JoinFeature> features;
   Duration ttl{};  // 0: no limit.
   CreatedRule created = CreatedRule::kBreaksTies;
+  // Not empty: one more column behind the features, a timestamp that says when the row that they
+  // are from was available: its creation time, its event time if it has none.
+  std::string available_as{};
   std::vector<JoinSegment> segments;
 };
 

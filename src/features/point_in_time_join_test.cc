@@ -320,6 +320,7 @@ class Generator {
       view.ttl = std::vector<std::int64_t>{0, 0, kHour,
                                            30 * 24 * kHour}[static_cast<std::size_t>(below(4))];
       if (one_in(5)) view.created = CreatedRule::kKnownByRow;
+      if (one_in(3)) view.available_as = view.name + "__available";
       view.features = {{"a", Type::kFloat64}};
       if (shape_ == Shape::kMixedTypes) {
         view.features = {{"i", Type::kInt64},

@@ -10,6 +10,7 @@
 #include "features/internal/segments.h"
 #include "features/internal/spine.h"
 #include "features/key.h"
+#include "features/leakage.h"
 #include "features/point_in_time_join.h"
 
 namespace falaj::features {
@@ -62,6 +63,11 @@ Result<std::vector<JoinView>> named_views(const Inputs& inputs, const std::strin
     view.name = joined.definition.view.name;
     view.keys = joined.definition.entity.keys;
     view.ttl = joined.definition.view.ttl;
+    view.available_as = "__available_" + view.name;
+    if (inputs.spec.created_later == CreatedLater::kLeaveOut &&
+        !joined.definition.source.created_time.empty()) {
+      view.created = CreatedRule::kKnownByRow;
+    }
     for (const table::Field& feature : joined.features) view.features.push_back({feature, {}});
   }
   FALAJ_TRY(name_features(NameStyle::kBare, taken, out));
@@ -135,6 +141,15 @@ Result<Column> split_column(const Inputs& inputs, const Spine& spine, Manifest& 
   return out;
 }
 
+Status check_leakage(const TrainingSetSpec& spec, const Leakage& leakage) {
+  if (spec.created_later != CreatedLater::kRefuse || leakage.created_later == 0) return {};
+  return Error(Code::kFailedPrecondition,
+               std::to_string(leakage.created_later) + " of " + std::to_string(leakage.rows) +
+                   " rows would get a value of FeatureView " + leakage.view +
+                   " that was created after their time: set created_later to leave_out to use "
+                   "what was known then, or to mark to use them all the same");
+}
+
 Result<Batch> join_all(const storage::BlobStore& blobs, const Inputs& inputs, const Spine& spine,
                        Manifest& manifest) {
   const std::string& time_column = spine.rows.schema.fields[spine.key_count].name;
@@ -149,9 +164,17 @@ Result<Batch> join_all(const storage::BlobStore& blobs, const Inputs& inputs, co
   JoinOptions options;
   options.time_column = time_column;
   Batch features = FALAJ_TRY(point_in_time_join(spine.rows, views, options));
+  for (const JoinView& view : views) {
+    manifest.leakage.push_back(
+        measure_leakage(view.name, spine.time(), *features.find(view.available_as)));
+    FALAJ_TRY(check_leakage(inputs.spec, manifest.leakage.back()));
+  }
   Batch out = spine.rows;
-  for (std::size_t i = 0; i < features.columns.size(); ++i) {
-    FALAJ_TRY(out.add(features.schema.fields[i], std::move(features.columns[i])));
+  for (const JoinView& view : views) {
+    for (const JoinFeature& feature : view.features) {
+      const std::size_t place = *features.schema.find(feature.as);
+      FALAJ_TRY(out.add(features.schema.fields[place], std::move(features.columns[place])));
+    }
   }
   FALAJ_TRY(out.add({std::string(kSplitColumn), Type::kString},
                     FALAJ_TRY(split_column(inputs, spine, manifest))));
@@ -204,6 +227,8 @@ std::string inputs_hash(const Manifest& manifest, const TrainingSetSpec& spec) {
   Value value = to_value(manifest);
   value["split_by"] = spec.split_by;
   value["valid_share"] = spec.valid_share;
+  value["created_later"] = static_cast<std::int64_t>(spec.created_later);
+  value["leakage"] = Value::array();
   value["rows_valid"] = 0;
   value["frozen_at"] = "";
   return sha256_hex(to_json(value));

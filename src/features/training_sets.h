@@ -35,7 +35,8 @@ struct Manifest {
   std::vector<std::string> views;     // "customer_activity@3"
   std::vector<std::string> segments;  // Content hashes of the segments that were read.
   std::string spine_hash;
-  std::uint64_t known_at = 0;  // Commit number: nothing that arrived later was seen.
+  std::uint64_t known_at = 0;    // Commit number: nothing that arrived later was seen.
+  std::vector<Leakage> leakage;  // Of each view of the service.
   Timestamp from{};
   Timestamp to{};
   Timestamp frozen_at{};
@@ -62,7 +63,8 @@ class TrainingSets {
   ~TrainingSets();
 
   // Joins, writes, records. Freezing the same inputs again returns the first manifest.
-  // FJ-3006 for a bad spine, FJ-3005 for colliding feature names, FJ-3004 for a corrupt segment.
+  // FJ-3006 for a bad spine, FJ-3005 for colliding feature names, FJ-3004 for a corrupt segment;
+  // kFailedPrecondition when the set refuses values that were created after their row.
   Result<Manifest> freeze(const security::RequestContext& context, const std::string& name,
                           const FreezeOptions& options = {});
   // The newest frozen manifest of that name; FJ-2001 when it was never frozen.

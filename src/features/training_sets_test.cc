@@ -79,6 +79,48 @@ TEST_F(TrainingSetsTest, a_view_declared_again_differently_is_frozen_anew) {
   EXPECT_EQ(world_.training_sets->latest(world_.context.project, "set")->id, second->id);
 }
 
+TEST_F(TrainingSetsTest, says_how_long_before_its_row_each_value_was_available) {
+  ingest("activity", std::string(kHeader) +
+                         "1,2026-01-01,2026-01-02,10,a\n"
+                         "2,2026-01-01,2026-01-04,20,b\n3,2026-01-01,,30,c\n");
+  ingest(
+      "labels",
+      "customer_id,at,is_fraud\n1,2026-01-03,0\n2,2026-01-03,1\n3,2026-01-03,0\n4,2026-01-03,1\n");
+  const auto manifest = freeze();
+  ASSERT_TRUE(manifest.ok()) << manifest.error().message;
+  const Leakage want{"activity", 3, 1, Duration::days(-1), Duration::days(-1), Duration::days(1)};
+  EXPECT_EQ(manifest->leakage, std::vector<Leakage>{want});
+  EXPECT_EQ(manifest_from_value(to_value(*manifest))->leakage, manifest->leakage);
+  EXPECT_EQ(data(*manifest).schema.fields.size(), 6u);  // Nothing of it is a column.
+}
+
+TEST_F(TrainingSetsTest, values_created_after_their_row_are_refused_or_left_out_when_asked) {
+  ingest("activity",
+         std::string(kHeader) + "1,2026-01-01,2026-01-01,10,a\n1,2026-01-02,2026-01-09,20,b\n");
+  ingest("labels", "customer_id,at,is_fraud\n1,2026-01-03,0\n");
+  const auto declare = [&](const std::string& rule) {
+    world_.apply(
+        "TrainingSet", "set",
+        R"({"service":"svc","spine":{"view":"labels","label":"is_fraud"},"created_later":")" +
+            rule + R"("})");
+  };
+  declare("refuse");
+  const auto refused = freeze();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
+  EXPECT_THAT(refused.error().message, HasSubstr("1 of 1 rows"));
+  declare("leave_out");
+  const auto known = freeze();
+  ASSERT_TRUE(known.ok()) << known.error().message;
+  EXPECT_EQ(*data(*known).find("amount"), table::Column::of_doubles({10}));
+  EXPECT_EQ(known->leakage.at(0).created_later, 0u);
+  declare("mark");
+  const auto marked = freeze();
+  ASSERT_TRUE(marked.ok()) << marked.error().message;
+  EXPECT_EQ(*data(*marked).find("amount"), table::Column::of_doubles({20}));
+  EXPECT_EQ(marked->leakage.at(0).created_later, 1u);
+}
+
 TEST_F(TrainingSetsTest, a_broken_spine_file_is_named_without_its_path) {
   FreezeOptions options;
   const TextReader nonsense("PAR1 nonsense PAR1");

@@ -41,7 +41,8 @@ struct PlainView {
   std::vector<table::Field> features;
   std::int64_t ttl = 0;
   CreatedRule created = CreatedRule::kBreaksTies;
-  std::vector<PlainRow> rows;
+  std::string available_as{};
+  std::vector<PlainRow> rows{};
 };
 
 inline void push(table::Column& column, const Cell& cell) {
@@ -102,6 +103,7 @@ inline table::Batch oracle_join(const table::Batch& spine, const std::string& ti
   for (const PlainView& view : views) {
     std::vector<table::Column> columns;
     for (const table::Field& feature : view.features) columns.emplace_back(feature.type);
+    table::Column available(table::Type::kTimestamp);
     for (std::size_t row = 0; row < spine.rows(); ++row) {
       std::vector<Cell> key;
       for (std::size_t i = 0; i < view.keys.size(); ++i) {
@@ -115,12 +117,16 @@ inline table::Batch oracle_join(const table::Batch& spine, const std::string& ti
       for (std::size_t i = 0; i < columns.size(); ++i) {
         push(columns[i], winner == nullptr ? Cell() : winner->features[i]);
       }
+      push(available, winner == nullptr ? Cell() : winner->created.value_or(*winner->event));
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
       out.schema.fields.push_back(
           {view.name + "__" + view.features[i].name, view.features[i].type});
       out.columns.push_back(std::move(columns[i]));
     }
+    if (view.available_as.empty()) continue;
+    out.schema.fields.push_back({view.available_as, table::Type::kTimestamp});
+    out.columns.push_back(std::move(available));
   }
   return out;
 }
@@ -128,7 +134,8 @@ inline table::Batch oracle_join(const table::Batch& spine, const std::string& ti
 // The rows as Falaj keeps them: one segment for each commit, or `parts` of them. Rows without a key
 // or an event time never get into a segment.
 inline JoinView stored(const PlainView& view, std::size_t block_rows, std::size_t parts = 1) {
-  JoinView out{view.name, view.keys, view.columns, {}, Duration{view.ttl}, view.created, {}};
+  JoinView out{view.name,          view.keys,    view.columns,      {},
+               Duration{view.ttl}, view.created, view.available_as, {}};
   for (const table::Field& feature : view.features) {
     out.features.push_back({feature, view.name + "__" + feature.name});
   }
