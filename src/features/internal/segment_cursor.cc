@@ -61,19 +61,8 @@ void SegmentCursor::load_keys(const SegmentFile::Chunks& chunks, std::size_t run
     });
     return;
   }
-  into.texts.clear();
-  for (std::size_t run = 0; run < runs; ++run) {
-    for (std::size_t i = 0; i < file_.keys(); ++i) {
-      const Chunk& part = chunks.at(SegmentFile::chunk_of(i));
-      if (file_.schema().fields[i].type == Type::kString) {
-        append_key_part(into.texts.open(), part.text_at(run));
-      } else {
-        append_key_part(into.texts.open(), part.int_at(run));
-      }
-    }
-    into.texts.close();
-    into.prefixes[run] = key_prefix(into.texts[run]);
-  }
+  file_.read_run_keys(chunks, runs, into.texts);
+  for (std::size_t run = 0; run < runs; ++run) into.prefixes[run] = key_prefix(into.texts[run]);
 }
 
 Status SegmentCursor::load(std::size_t block, Loaded& into) const {

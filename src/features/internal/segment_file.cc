@@ -301,29 +301,54 @@ std::vector<std::uint32_t> runs_of_rows(const std::vector<std::uint32_t>& run_en
 
 }  // namespace
 
-Status write_segment_file(ByteWriter& out, const Batch& rows, std::size_t keys,
-                          std::size_t block_rows) {
-  FALAJ_TRY(check_shape(rows, keys));
-  const std::vector<std::uint32_t> runs = FALAJ_TRY(checked_runs(rows, keys));
-  const std::size_t blocks = (rows.rows() + block_rows - 1) / block_rows;
+SegmentFileWriter::SegmentFileWriter(ByteWriter& out, std::size_t keys, std::size_t block_rows)
+    : out_(out), keys_(keys), block_rows_(block_rows) {}
+
+Status SegmentFileWriter::begin(const Batch& rows) {
+  if (schema_.fields.empty()) {
+    schema_ = rows.schema;
+    return out_.append(kMagic);
+  }
+  if (schema_ != rows.schema) {
+    return Error(Code::kInvalidArgument, "the rows of a segment have one schema");
+  }
+  // The last row before and the first of these must be in order, too.
+  Batch seam = last_;
+  seam.append(rows.take({0}));
+  FALAJ_TRY(checked_runs(seam, keys_));
+  return {};
+}
+
+Status SegmentFileWriter::append(const Batch& rows) {
+  FALAJ_TRY(check_shape(rows, keys_));
+  const std::vector<std::uint32_t> runs = FALAJ_TRY(checked_runs(rows, keys_));
+  FALAJ_TRY(begin(rows));
+  std::string bytes;
+  std::size_t next_run = 0;
+  for (std::size_t first = 0; first < rows.rows(); first += block_rows_) {
+    const std::size_t end = std::min(first + block_rows_, rows.rows());
+    bytes.clear();
+    append_block(rows, keys_, runs_within(runs, next_run, first, end), first, end, bytes,
+                 blocks_footer_);
+    ++blocks_;
+    FALAJ_TRY(out_.append(bytes));
+  }
+  rows_ += rows.rows();
+  last_ = rows.take({static_cast<std::uint32_t>(rows.rows() - 1)});
+  return {};
+}
+
+Status SegmentFileWriter::finish() {
   std::string footer;
-  put(footer, static_cast<std::uint32_t>(keys));
-  put(footer, static_cast<std::uint32_t>(rows.columns.size()));
-  put(footer, static_cast<std::uint64_t>(rows.rows()));
-  put(footer, static_cast<std::uint32_t>(blocks));
-  for (const table::Field& field : rows.schema.fields) {
+  put(footer, static_cast<std::uint32_t>(keys_));
+  put(footer, static_cast<std::uint32_t>(schema_.fields.size()));
+  put(footer, rows_);
+  put(footer, blocks_);
+  for (const table::Field& field : schema_.fields) {
     put(footer, static_cast<std::uint8_t>(field.type));
     put_text(footer, field.name);
   }
-  FALAJ_TRY(out.append(kMagic));
-  std::string bytes;
-  std::size_t next_run = 0;
-  for (std::size_t begin = 0; begin < rows.rows(); begin += block_rows) {
-    const std::size_t end = std::min(begin + block_rows, rows.rows());
-    bytes.clear();
-    append_block(rows, keys, runs_within(runs, next_run, begin, end), begin, end, bytes, footer);
-    FALAJ_TRY(out.append(bytes));
-  }
+  footer += blocks_footer_;
   if (footer.size() > std::numeric_limits<std::uint32_t>::max()) {
     return Error(Code::kResourceExhausted, "too many rows for one segment");
   }
@@ -331,7 +356,14 @@ Status write_segment_file(ByteWriter& out, const Batch& rows, std::size_t keys,
   put(footer, length);
   put(footer, kVersion);
   footer += kMagic;
-  return out.append(footer);
+  return out_.append(footer);
+}
+
+Status write_segment_file(ByteWriter& out, const Batch& rows, std::size_t keys,
+                          std::size_t block_rows) {
+  SegmentFileWriter writer(out, keys, block_rows);
+  FALAJ_TRY(writer.append(rows));
+  return writer.finish();
 }
 
 Result<SegmentFile> SegmentFile::open(std::shared_ptr<const ByteReader> bytes) {
@@ -440,6 +472,56 @@ Result<Batch> SegmentFile::read(const table::Schema& wanted) const {
     }
   }
   return out;
+}
+
+Status SegmentFile::read_keys(std::string_view from, std::string_view to, Batch& out) const {
+  const auto begins_before = [](const Block& block, std::string_view key) {
+    return block.first_key < key;
+  };
+  // The block before the first that begins at or behind `from` may end with it.
+  auto block = std::lower_bound(blocks_.begin(), blocks_.end(), from, begins_before);
+  if (block != blocks_.begin()) --block;
+  const auto end =
+      to.empty() ? blocks_.end() : std::lower_bound(block, blocks_.end(), to, begins_before);
+  Chunks chunks;
+  std::vector<std::uint32_t> run_ends;
+  std::vector<std::uint32_t> runs;
+  std::vector<std::uint32_t> rows;
+  KeyColumn keys;
+  for (; block < end; ++block) {
+    const auto number = static_cast<std::size_t>(block - blocks_.begin());
+    FALAJ_TRY(read_chunks(number, 0, schema_.fields.size(), chunks));
+    FALAJ_TRY(read_run_ends(chunks.at(0), block->rows, run_ends));
+    read_run_keys(chunks, block->runs, keys);
+    runs.clear();
+    rows.clear();
+    for (std::uint32_t run = 0, row = 0; run < block->runs; row = run_ends[run++]) {
+      if (keys[run] < from || (!to.empty() && keys[run] >= to)) continue;
+      for (; row < run_ends[run]; ++row) {
+        runs.push_back(run);
+        rows.push_back(row);
+      }
+    }
+    for (std::size_t i = 0; i < schema_.fields.size(); ++i) {
+      append_values(chunks.at(chunk_of(i)), i < keys_ ? runs : rows, out.columns[i]);
+    }
+  }
+  return {};
+}
+
+void SegmentFile::read_run_keys(const Chunks& chunks, std::size_t runs, KeyColumn& out) const {
+  out.clear();
+  for (std::size_t run = 0; run < runs; ++run) {
+    for (std::size_t i = 0; i < keys_; ++i) {
+      const Chunk& part = chunks.at(chunk_of(i));
+      if (schema_.fields[i].type == Type::kString) {
+        append_key_part(out.open(), part.text_at(run));
+      } else {
+        append_key_part(out.open(), part.int_at(run));
+      }
+    }
+    out.close();
+  }
 }
 
 }  // namespace falaj::features

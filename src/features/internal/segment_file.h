@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/byte_stream.h"
+#include "features/internal/key_column.h"
 #include "features/internal/segment_chunk.h"
 #include "table/batch.h"
 
@@ -21,10 +22,33 @@ namespace falaj::features {
 
 inline constexpr std::size_t kBlockRows = 4096;
 
-// `rows` of a segment schema (see segments.h), the first `keys` columns being the key: at least one
-// row, in segment order, no null key or event time; kInvalidArgument otherwise.
-// The same rows give the same bytes. `block_rows` is from 1 to kBlockRows; tests make many blocks
-// of few rows.
+// Writes one file, piece by piece. One thread.
+class SegmentFileWriter {
+ public:
+  // Columns of a segment schema (see segments.h), the first `keys` being the key. `block_rows` is
+  // from 1 to kBlockRows; tests make many blocks of few rows. `out` outlives it.
+  SegmentFileWriter(ByteWriter& out, std::size_t keys, std::size_t block_rows = kBlockRows);
+
+  // Rows in segment order, behind those before: at least one row, no null key or event time;
+  // kInvalidArgument otherwise.
+  Status append(const table::Batch& rows);
+  // Call once, after at least one append().
+  Status finish();
+
+ private:
+  Status begin(const table::Batch& rows);
+
+  ByteWriter& out_;
+  const std::size_t keys_;
+  const std::size_t block_rows_;
+  table::Schema schema_;
+  table::Batch last_;  // The last row.
+  std::uint64_t rows_ = 0;
+  std::uint32_t blocks_ = 0;
+  std::string blocks_footer_;
+};
+
+// All at once. The same rows give the same bytes.
 Status write_segment_file(ByteWriter& out, const table::Batch& rows, std::size_t keys,
                           std::size_t block_rows = kBlockRows);
 
@@ -68,9 +92,14 @@ class SegmentFile {
   // Chunks [first, last] of a block, in one read. FJ-3004 for bytes that contradict the footer.
   // `out` is reused.
   Status read_chunks(std::size_t block, std::size_t first, std::size_t last, Chunks& out) const;
+  // The encoded keys of a block's runs; `chunks` has those of the key columns.
+  void read_run_keys(const Chunks& chunks, std::size_t runs, KeyColumn& out) const;
   // All rows of these columns. A feature that the segment does not have is null (the view got it
   // later). FJ-3002 for a column of another type, FJ-3004 for damage.
   Result<table::Batch> read(const table::Schema& wanted) const;
+  // Appends the rows with from ≤ key < to (encoded; an empty `to` is behind all keys) to `out`,
+  // which has this schema. Reads only blocks that may have some.
+  Status read_keys(std::string_view from, std::string_view to, table::Batch& out) const;
 
  private:
   SegmentFile() = default;
