@@ -27,6 +27,8 @@ constexpr std::uint32_t kNoSegment = std::numeric_limits<std::uint32_t>::max();
 // their winners stay in the cache and both threads end together.
 constexpr std::size_t kRangeMin = 1024;
 constexpr std::size_t kRangeMax = 32'768;
+// Up to so many rows of a block are read one by one.
+constexpr std::size_t kFewRows = 4;
 // A pass over all views for fewer rows would cost more than it saves.
 constexpr std::size_t kPassRowsMin = 16'384;
 
@@ -79,6 +81,10 @@ Result<PlannedSegment> plan_segment(const JoinSegment& segment, const JoinView& 
     if (!column) {
       out.missing.push_back(i);
       continue;
+    }
+    if (*column < file.keys()) {
+      return Error(ErrorId::kSchemaMismatch,
+                   "FeatureView " + view.name + ": \"" + field.name + "\" is a key, not a feature");
     }
     const Type stored = file.schema().fields[*column].type;
     if (stored != field.type) {
@@ -215,6 +221,26 @@ Status ask_segment(const PlannedView& planned, std::uint32_t number, const Probe
   return {};
 }
 
+// Values one by one, where that reads less than whole chunks.
+Status fill_few(const PlannedSegment& segment, std::size_t block, const FeatureSpan& span,
+                Worker& worker, ViewOutput& out) {
+  std::vector<std::uint32_t> rows;
+  std::vector<Move> moves;
+  for (const Move& move : worker.moves) {
+    moves.push_back({static_cast<std::uint32_t>(rows.size()), move.to});
+    rows.push_back(move.from);
+  }
+  for (const auto& [feature, chunk] : span.features) {
+    if (FALAJ_TRY(segment.file->read_values(block, chunk, rows, worker.chunks))) {
+      out.columns[feature].fill(worker.chunks.at(chunk), moves, worker.texts);
+      continue;
+    }
+    FALAJ_TRY(segment.file->read_chunks(block, chunk, chunk, worker.chunks));
+    out.columns[feature].fill(worker.chunks.at(chunk), worker.moves, worker.texts);
+  }
+  return {};
+}
+
 // Takes the features of the rows that won in one segment, block by block.
 Status fill_from(const PlannedSegment& segment, std::uint32_t number, std::span<const Probe> range,
                  Worker& worker, ViewOutput& out) {
@@ -233,6 +259,10 @@ Status fill_from(const PlannedSegment& segment, std::uint32_t number, std::span<
     }
     if (worker.moves.empty()) continue;
     for (const FeatureSpan& span : segment.spans) {
+      if (worker.moves.size() <= kFewRows) {
+        FALAJ_TRY(fill_few(segment, block, span, worker, out));
+        continue;
+      }
       FALAJ_TRY(segment.file->read_chunks(block, span.first, span.last, worker.chunks));
       for (const auto& [feature, chunk] : span.features) {
         out.columns[feature].fill(worker.chunks.at(chunk), worker.moves, worker.texts);

@@ -280,6 +280,9 @@ TEST(PointInTimeJoin, wrong_spines_are_errors_and_never_nulls) {
   JoinView retyped = view;
   retyped.features[0].stored.type = Type::kString;
   EXPECT_EQ(error_of(spine_of({{1, 10}}), retyped), ErrorId::kSchemaMismatch);
+  JoinView of_a_key = view;
+  of_a_key.features[0].stored.name = "id";
+  EXPECT_EQ(error_of(spine_of({{1, 10}}), of_a_key), ErrorId::kSchemaMismatch);
 }
 
 // --- Against the oracle --------------------------------------------------------------------------

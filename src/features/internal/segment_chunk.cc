@@ -157,27 +157,6 @@ void append_texts(std::string& out, ChunkInfo& info, const Rows& rows) {
   }
 }
 
-// Bytes of a value; texts: of a code.
-std::size_t width_of(Encoding encoding) {
-  switch (encoding) {
-    case Encoding::kConstant:
-      return 0;
-    case Encoding::kOffset8:
-    case Encoding::kText8:
-      return 1;
-    case Encoding::kOffset16:
-    case Encoding::kText16:
-      return 2;
-    case Encoding::kOffset32:
-    case Encoding::kFloat32:
-    case Encoding::kText32:
-      return 4;
-    case Encoding::kPlain:
-      return 8;
-  }
-  return 0;
-}
-
 bool fits(Encoding encoding, Type type) {
   switch (encoding) {
     case Encoding::kConstant:
@@ -199,6 +178,26 @@ bool fits(Encoding encoding, Type type) {
 }
 
 }  // namespace
+
+std::size_t value_bytes(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::kConstant:
+      return 0;
+    case Encoding::kOffset8:
+    case Encoding::kText8:
+      return 1;
+    case Encoding::kOffset16:
+    case Encoding::kText16:
+      return 2;
+    case Encoding::kOffset32:
+    case Encoding::kFloat32:
+    case Encoding::kText32:
+      return 4;
+    case Encoding::kPlain:
+      return 8;
+  }
+  return 0;
+}
 
 ChunkInfo append_chunk(std::string& out, const Column& column, std::size_t begin, std::size_t end) {
   const Rows rows{column, begin, end};
@@ -260,7 +259,7 @@ Result<Chunk> Chunk::open(std::string_view bytes, const ChunkInfo& info, Type ty
     FALAJ_TRY(out.open_texts(bytes));
     return out;
   }
-  if (bytes.size() != rows * width_of(info.encoding)) return corrupt("is cut short");
+  if (bytes.size() != rows * value_bytes(info.encoding)) return corrupt("is cut short");
   out.values_ = bytes.data();
   return out;
 }
@@ -270,7 +269,7 @@ Status Chunk::open_texts(std::string_view bytes) {
   if (bytes.size() < kWord) return corrupt("has no dictionary");
   texts_ = load<std::uint32_t>(bytes.data(), 0);
   bytes.remove_prefix(kWord);
-  const std::size_t codes = rows_ * width_of(encoding_);
+  const std::size_t codes = rows_ * value_bytes(encoding_);
   if (texts_ > rows_ || bytes.size() < texts_ * kWord + codes) {
     return corrupt("has a dictionary that is cut short");
   }

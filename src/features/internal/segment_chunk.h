@@ -29,6 +29,9 @@ enum class Encoding : std::uint8_t {
   kText32 = 8,
 };
 
+// Bytes of a value; of a code for texts.
+std::size_t value_bytes(Encoding encoding);
+
 // What the segment's footer says of a chunk. Doubles stand as their bits; texts have no bounds.
 struct ChunkInfo {
   Encoding encoding = Encoding::kConstant;

@@ -417,12 +417,33 @@ Status SegmentFile::read_chunks(std::size_t block, std::size_t first, std::size_
   std::string_view rest = out.bytes_;
   for (std::size_t i = first; i <= last; ++i) {
     const ChunkInfo& info = from.chunks[i];
-    const Type type = i == 0 ? Type::kInt64 : schema_.fields[i - 1].type;
     out.chunks_.push_back(
-        FALAJ_TRY(Chunk::open(rest.substr(0, info.bytes), info, type, rows_of(from, i))));
+        FALAJ_TRY(Chunk::open(rest.substr(0, info.bytes), info, type_of(i), rows_of(from, i))));
     rest.remove_prefix(info.bytes);
   }
   return {};
+}
+
+Result<bool> SegmentFile::read_values(std::size_t block, std::size_t chunk,
+                                      std::span<const std::uint32_t> rows, Chunks& out) const {
+  const Block& from = blocks_[block];
+  ChunkInfo info = from.chunks[chunk];
+  const std::size_t width = value_bytes(info.encoding);
+  if (info.nulls > 0 || type_of(chunk) == Type::kString) return false;
+  if (info.bytes != width * rows_of(from, chunk)) return corrupt("has a chunk that is cut short");
+  std::uint64_t offset = from.offset;
+  for (std::size_t i = 0; i < chunk; ++i) offset += from.chunks[i].bytes;
+  out.bytes_.resize(rows.size() * width);
+  const std::span<char> bytes(out.bytes_);
+  for (std::size_t i = 0; i < rows.size() && width > 0; ++i) {
+    const auto place = static_cast<std::int64_t>(offset + rows[i] * width);
+    const std::size_t got = FALAJ_TRY(bytes_->read_at(place, bytes.subspan(i * width, width)));
+    if (got != width) return corrupt("is shorter than it says");
+  }
+  info.bytes = static_cast<std::uint32_t>(out.bytes_.size());
+  out.first_ = chunk;
+  out.chunks_.assign(1, FALAJ_TRY(Chunk::open(out.bytes_, info, type_of(chunk), rows.size())));
+  return true;
 }
 
 Status read_run_ends(const Chunk& chunk, std::uint32_t rows, std::vector<std::uint32_t>& out) {

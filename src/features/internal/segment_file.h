@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +93,10 @@ class SegmentFile {
   // Chunks [first, last] of a block, in one read. FJ-3004 for bytes that contradict the footer.
   // `out` is reused.
   Status read_chunks(std::size_t block, std::size_t first, std::size_t last, Chunks& out) const;
+  // Few rows of one chunk, read one by one: row i of what `out` then has at `chunk` is row rows[i]
+  // of the block. False, and nothing read, when its values have no fixed place (nulls, texts).
+  Result<bool> read_values(std::size_t block, std::size_t chunk,
+                           std::span<const std::uint32_t> rows, Chunks& out) const;
   // The encoded keys of a block's runs; `chunks` has those of the key columns.
   void read_run_keys(const Chunks& chunks, std::size_t runs, KeyColumn& out) const;
   // All rows of these columns. A feature that the segment does not have is null (the view got it
@@ -105,6 +110,9 @@ class SegmentFile {
   SegmentFile() = default;
   std::size_t rows_of(const Block& block, std::size_t chunk) const {
     return chunk <= keys_ ? block.runs : block.rows;
+  }
+  table::Type type_of(std::size_t chunk) const {
+    return chunk == 0 ? table::Type::kInt64 : schema_.fields[chunk - 1].type;
   }
 
   std::shared_ptr<const ByteReader> bytes_;
