@@ -1,64 +1,57 @@
-"""A training process with 200 MB of state, for bench/scenarios/checkpoint.py.
+"""A training process with 200 MB of weights, for bench/scenarios/checkpoint.py.
 
-usage: checkpoint_worker.py buffers|plain|torch FOLDER
+usage: checkpoint_worker.py behind|plain|torch|synced FOLDER
 
-For every line on standard input it changes the state a little, saves it, and prints one JSON line:
-how long the training thread stood still, and the hash of what it had. `torch` is torch.save into
-FOLDER. The others save into $FALAJ_CKPT_DIR: `plain` by torch.save and a rename, `buffers` by a
-copy into one of two files in memory that live as long as the process, and a link to it.
+For every line on standard input it trains a step, saves, trains another, and prints one JSON line:
+how long the training thread stood still for saving, how much longer than the step before the step
+took during which it was saved, and the hash of what it had. `torch` is torch.save into FOLDER,
+`synced` the same with an fsync. The others save into $FALAJ_CKPT_DIR: `plain` by torch.save and a
+rename, `behind` by checkpoint_saver.py.
 """
 
 import hashlib
 import json
-import mmap
 import os
 import sys
 import time
 
 import torch
 
-TENSORS, SIZE = 25, 2_000_000  # 25 of 8 MB
+from checkpoint_saver import Saver, state_bytes
+
+LAYERS, WIDTH, BATCH = 25, 1414, 8  # 25 of 8 MB
 
 
-class Buffer:
-    """A file in memory whose pages stay. It is free when nobody else holds a link to it."""
-
-    def __init__(self, path: str, size: int):
-        self.path = path
-        self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.truncate(self.file, size)
-        self.view = torch.frombuffer(mmap.mmap(self.file, size), dtype=torch.float32)
-        self.view.zero_()
-
-    def free(self) -> bool:
-        return os.fstat(self.file).st_nlink == 1
-
-
-class BufferSaver:
-    def __init__(self, folder: str):
-        self.folder = folder
-        self.buffers = [Buffer(f"{folder}/.buffer{i}", TENSORS * SIZE * 4) for i in range(2)]
-
-    def save(self, state: dict, number: int) -> None:
-        while not (free := [b for b in self.buffers if b.free()]):
-            time.sleep(0.001)  # Two saves wait for the disk: this one has to, too.
-        at = 0
-        for tensor in state.values():
-            free[0].view[at : at + tensor.numel()].copy_(tensor)
-            at += tensor.numel()
-        staged = f"{self.folder}/save{number}.tmp"
-        os.link(free[0].path, staged)
-        os.rename(staged, f"{self.folder}/save{number}")
+class Behind(Saver):
+    def __init__(self, folder: str, state: dict):
+        super().__init__(folder, state_bytes(state))
 
 
 class TorchSaver:
-    def __init__(self, folder: str):
+    def __init__(self, folder: str, _state: dict):
         self.folder = folder
 
-    def save(self, state: dict, number: int) -> None:
-        staged = f"{self.folder}/save{number}.tmp"
+    def save(self, name: str, state: dict) -> None:
+        staged = f"{self.folder}/{name}.tmp"
         torch.save(state, staged)
-        os.rename(staged, f"{self.folder}/save{number}")
+        self.sync(staged)
+        os.rename(staged, f"{self.folder}/{name}")
+
+    def sync(self, staged: str) -> None:
+        pass
+
+    def fence(self) -> None:
+        pass
+
+
+class SyncedSaver(TorchSaver):
+    def sync(self, staged: str) -> None:
+        file = os.open(staged, os.O_RDONLY)
+        os.fsync(file)
+        os.close(file)
+
+
+SAVERS = {"behind": Behind, "plain": TorchSaver, "torch": TorchSaver, "synced": SyncedSaver}
 
 
 def digest(state: dict) -> str:
@@ -70,15 +63,33 @@ def digest(state: dict) -> str:
 
 def main(how: str, folder: str) -> None:
     torch.manual_seed(1)
-    state = {f"layer{i}": torch.rand(SIZE) for i in range(TENSORS)}
-    target = folder if how == "torch" else os.environ["FALAJ_CKPT_DIR"]
-    saver = BufferSaver(target) if how == "buffers" else TorchSaver(target)
-    for number, _ in enumerate(sys.stdin, 1):
-        state["layer0"].add_(1)
+    layers = [torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)]
+    model = torch.nn.Sequential(*layers)
+    state = {name: value.detach() for name, value in model.named_parameters()}
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    x = torch.randn(BATCH, WIDTH)
+    target = os.environ["FALAJ_CKPT_DIR"] if how in ("behind", "plain") else folder
+    saver = SAVERS[how](target, state)
+
+    def gradients() -> float:
         begin = time.perf_counter()
-        saver.save(state, number)
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        return time.perf_counter() - begin
+
+    for number, _ in enumerate(sys.stdin, 1):
+        quiet = gradients()
+        optimizer.step()
+        had = digest(state)
+        begin = time.perf_counter()
+        saver.save(f"save{number}", state)
         stall = time.perf_counter() - begin
-        print(json.dumps({"stall": stall, "sha256": digest(state)}), flush=True)
+        busy = gradients()
+        begin = time.perf_counter()
+        saver.fence()
+        stall += time.perf_counter() - begin
+        optimizer.step()
+        print(json.dumps({"stall": stall, "slower": busy - quiet, "sha256": had}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,16 @@
 -- wrk script: posts the lines of a file as JSON bodies, in turn, and prints what happened as JSON.
+-- A file NAME.body is one body as it is.
 --   wrk -t1 -c16 -d5s -s post_lines.lua URL -- FILE ["Header: value" ...]
 local requests, turn = {}, 0
 
+local function bodies(name)
+  if not name:match("%.body$") then return io.lines(name) end
+  return io.lines(name, "*a")
+end
+
 function init(args)
-  for line in io.lines(args[1]) do
+  for line in bodies(args[1]) do
+    if line == "" then break end
     local headers = {["Content-Type"] = "application/json"}
     for i = 2, #args do
       local name, value = args[i]:match("^([^:]+):%s*(.*)$")

@@ -1,9 +1,11 @@
 """How long training stands still for a checkpoint of 200 MB: our keeper against torch.save.
 
-Ours copies the state into a file in memory and links it (bench/peers/checkpoint_worker.py); `falaj
-checkpoints keep` persists it with hashes and fsync while training goes on. The peer is torch.save
-to the same disk, without fsync. Both are read back from the disk, and must be what the worker had.
-The further figure plain_ms is an unchanged torch.save into $FALAJ_CKPT_DIR.
+Ours is copied into a file in memory by a thread, while the next step looks for its gradients
+(bench/peers/checkpoint_saver.py); `falaj checkpoints keep` persists it with hashes and fsync while
+training goes on. The peer is torch.save to the same disk, without fsync. Both are read back from
+the disk, and must be what the worker had. The figure is how long the training thread stood still;
+further ones: slower_ms, how much longer the step took beside which it was copied than the one
+before, and plain_ms, the stall of an unchanged torch.save into $FALAJ_CKPT_DIR.
 Needs a Python with torch: FALAJ_TORCH_PYTHON, default python3 (Debian: python3-torch).
 """
 
@@ -40,7 +42,11 @@ class Worker:
         self.process = subprocess.Popen([str(w) for w in words], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                         text=True)
-        self.number = 0
+        self.number, self.slower_ms = 0, []
+
+    @property
+    def extra(self) -> dict:
+        return {"slower_ms": statistics.median(self.slower_ms[1:])}
 
     def round(self):
         self.number += 1
@@ -52,6 +58,7 @@ class Worker:
         said = json.loads(line)
         if self.read_back() != said["sha256"]:
             raise Refused(f"{self.how}: what lies on disk is not what was saved")
+        self.slower_ms.append(said["slower"] * 1e3)
         return said["stall"] * 1e3, said["sha256"]
 
     def read_back(self) -> str:
@@ -96,7 +103,7 @@ class Ours(KeptWorker):
     """The quick way, and beside it what an unchanged script gets."""
 
     def __init__(self, arena):
-        super().__init__(arena, "buffers")
+        super().__init__(arena, "behind")
         self.plain, self.plain_ms = KeptWorker(arena, "plain"), []
 
     def round(self):
@@ -105,7 +112,7 @@ class Ours(KeptWorker):
 
     @property
     def extra(self) -> dict:
-        return {"plain_ms": statistics.median(self.plain_ms[1:])}
+        return super().extra | {"plain_ms": statistics.median(self.plain_ms[1:])}
 
     def close(self):
         self.plain.close()

@@ -1,11 +1,12 @@
 """Short processes a second, from being asked for to being ended and recorded on the disk.
 
-Ours: the warden (src/exec/wards.h), each process in a control group of its own with limits of
-processor time, memory and processes; intent and end of each are synced. The peer is a single-node
-Slurm when there is one: FALAJ_SLURM names the folder where Debian's packages slurmctld, slurmd,
-slurm-client and slurm-wlm-basic-plugins are unpacked ("/" if installed); one job array, recorded by
-its job completion log, no accounting database. Without it the peer is `xargs -P`, which limits and
-records nothing: a floor, not an equal.
+Both are given one array of jobs and may run PLACES of them at a time. Ours: the server over HTTP,
+each command in a sandbox and a control group of its own with limits of processor time, memory and
+processes; each beginning and end is a synced event, each end an entry of the audit log. The peer is
+a single-node Slurm when there is one: FALAJ_SLURM names the folder where Debian's packages
+slurmctld, slurmd, slurm-client and slurm-wlm-basic-plugins are unpacked ("/" if installed); no
+sandbox, no control groups, recorded by its job completion log, no accounting database. Without it
+the peer is `xargs -P`, which limits and records nothing: a floor, not an equal.
 """
 
 import os
@@ -13,25 +14,52 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
-from arena import Refused
+from arena import Refused, call
 
 TITLE = "1,000 × /bin/true, submitted to finished and recorded"
 UNIT = "jobs/s"
 COUNT = 1000
+PLACES = 64  # Jobs at a time.
 
 
 class Ours:
+    """A server as users have it: HTTP, sandbox, limits, audit log, everything synced."""
+
     def __init__(self, arena):
-        self.arena = arena
+        folder = arena.work / "job_rate"
+        shutil.rmtree(folder, ignore_errors=True)
+        settings = [f"jobs.waiting_max={10 * COUNT}", f"jobs.node_cpus={PLACES}"]
+        words = [word for setting in settings for word in ("--set", setting)]
+        self.program = arena.serve(
+            arena.falaj, "dev", "--data", folder, "--port", 0, "--grpc-port", 0, *words
+        )
+
+    def ended(self) -> int:
+        with urllib.request.urlopen(self.program.url + "/metrics", timeout=60) as reply:
+            lines = reply.read().decode().splitlines()
+        wanted = 'falaj_jobs_ended_total{type="command",status="succeeded"}'
+        return sum(int(float(line.split()[-1])) for line in lines if line.startswith(wanted))
 
     def round(self):
-        figures = self.arena.run_wards("rate", COUNT)
-        return figures["per_s"], {"ended": figures["count"]}
+        before = self.ended()
+        body = {
+            "count": COUNT,
+            "command": ["/bin/true"],
+            "resources": {"cpus": 1, "memory": "8Mi"},
+        }
+        begin = time.perf_counter()
+        call(self.program.url + "/api/v1/job-arrays", body)
+        while self.ended() - before < COUNT:
+            if time.perf_counter() - begin > 240:
+                raise Refused(f"only {self.ended() - before} of {COUNT} jobs in 240 s")
+            time.sleep(0.1)
+        return COUNT / (time.perf_counter() - begin), {"ended": self.ended() - before}
 
     def close(self):
-        pass
+        pass  # The arena stops the program.
 
 
 class Xargs:
@@ -122,10 +150,10 @@ class Slurm:
             "MinJobAge": 2,
             "ReturnToService": 2,
             "SlurmctldParameters": "idle_on_node_suspend",
+            "SlurmdParameters": "config_overrides",  # As many places as were named.
         }
         text = "".join(f"{key}={value}\n" for key, value in lines.items())
-        cpus = os.cpu_count() or 2
-        text += f"NodeName=bench NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} "
+        text += f"NodeName=bench NodeHostname={host} NodeAddr=127.0.0.1 CPUs={PLACES} "
         text += f"RealMemory={memory // 2} State=UNKNOWN\n"
         return text + "PartitionName=bench Nodes=bench Default=YES MaxTime=INFINITE State=UP\n"
 
@@ -175,7 +203,7 @@ class Slurm:
         while self.completed() - before < COUNT:
             if time.perf_counter() - begin > 240:
                 raise Refused(f"only {self.completed() - before} of {COUNT} jobs in 240 s")
-            time.sleep(0.05)
+            time.sleep(0.1)
         return COUNT / (time.perf_counter() - begin), {"ended": self.completed() - before}
 
     def close(self):

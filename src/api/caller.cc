@@ -44,6 +44,8 @@ const Policies& policies_of(const net::Request& request) { return *parts_of(requ
 ProjectName project_of(const net::Request& request) {
   const std::optional<std::string>& found = parts_of(request).project;
   if (found) return ProjectName(*found);
+  const auto named = request.params.find("project");
+  if (named != request.params.end()) return ProjectName(named->second);
   return ProjectName(request.query_param("project").value_or("default"));
 }
 

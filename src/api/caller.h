@@ -55,7 +55,8 @@ const security::Principal& principal_of(const net::Request& request);
 // What the decision is made by; one that denies everything when no gate ran.
 const security::access::Policies& policies_of(const net::Request& request);
 
-// The project that the request is about: of its record, of ?project=, or "default".
+// The project that the request is about: of its record, of the path's {project}, of ?project=, or
+// "default".
 ProjectName project_of(const net::Request& request);
 
 // For a reply that goes on after its handler: the request as it came, without a body.

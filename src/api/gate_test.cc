@@ -29,6 +29,14 @@ class GateTest : public ::testing::Test {
     make_gate(0);
   }
   void make_gate(std::int64_t rate) {
+    const auto admit =
+        [](const net::Route&, const net::Request&, const std::string& project,
+           const security::Principal& who) -> Result<std::function<void(std::size_t)>> {
+      if (project == "abroad" && !who.id.empty()) {
+        return Error{ErrorId::kZoneRefused, "it stays in its zone"};
+      }
+      return std::function<void(std::size_t)>();
+    };
     gate_.emplace(GateParts{
         .authenticate = [](net::Request& request,
                            security::Asking) -> Result<security::PrincipalPtr> {
@@ -52,6 +60,7 @@ class GateTest : public ::testing::Test {
           if (id == "of-platform") return std::string();
           return Error{Code::kNotFound, "no such"};
         },
+        .admit = admit,
         .passed =
             [this](const security::access::AccessRequest& asked) {
               passed_.push_back(asked.principal.id + " " + std::string(asked.action) + " " +
@@ -107,6 +116,14 @@ TEST_F(GateTest, who_counts_is_told_what_was_decided_upon) {
   EXPECT_EQ(pass(infer, "ed", "project=" + std::string(7000, 'x'), {{"m", "fraud"}}), "ok");
   EXPECT_NE(pass(infer, "ed", "project=pay", {{"m", "shop.fraud"}}), "ok");
   EXPECT_EQ(passed_, (std::vector<std::string>{"user:ed serving.predict pay/Deployment/fraud"}));
+}
+
+TEST_F(GateTest, whoever_may_is_still_asked_where_they_are) {
+  const auto get = route("/o/{name}", "objects.read", Target::object("FeatureView", "name"));
+  EXPECT_EQ(pass(get, "ed", "project=pay", {{"name", "v"}}), "ok");
+  EXPECT_EQ(pass(get, "root", "project=shop", {{"name", "v"}}), "ok");
+  EXPECT_EQ(pass(get, "root", "project=abroad", {{"name", "v"}}),
+            "permission_denied: it stays in its zone");
 }
 
 TEST_F(GateTest, asks_for_the_object_that_the_route_names) {
@@ -395,6 +412,15 @@ TEST_F(GateTest, a_principal_and_a_project_have_their_rate) {
   }
   world_.clock.advance(Duration::seconds(1));
   EXPECT_EQ(pass(get, "ed", "project=pay", {{"name", "v"}}), "ok");
+  // Its people together have ten times the rate of one of them.
+  world_.declare("Grant", "all", R"({"to":["everyone"],"role":"viewer","on":{"project":"shop"}})");
+  ASSERT_TRUE(world_.access.refresh().ok());
+  world_.clock.advance(Duration::seconds(1));
+  const auto people = [&](int i) {
+    return pass(get, "p" + std::to_string(i), "project=shop", {{"name", "v"}});
+  };
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(people(i), "ok") << i;
+  EXPECT_NE(people(20).find("this project asked more than 20 times a second"), std::string::npos);
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ int run(int argc, char** argv) {
   hooks.inspect_engine = run_inspect_engine;
   hooks.sign_engine = run_sign_engine;
   hooks.warden_engine = run_warden_engine;
+  hooks.unpack_engine = run_unpack_engine;
+  hooks.image_engine = run_image_engine;
   hooks.cosign_drops = cosign_drops;
   hooks.doctor = doctor;
   hooks.doctor_libraries = doctor_libraries;

@@ -24,8 +24,16 @@ bool exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
-DoctorCheck check_folder(const std::string& folder) {
-  if (!exists(folder)) return {"data folder", "ok", folder + " does not exist yet"};
+DoctorCheck check_folder(const config::Settings& settings) {
+  const std::string& folder = settings.text("data.dir");
+  if (!exists(folder)) {
+    // Who named it means one that is there; before the first start nobody has.
+    const bool named = settings.origin("data.dir") != config::Origin::kDefault;
+    return {"data folder", named ? "fail" : "warn",
+            folder +
+                " does not exist: nothing of it was checked; falaj dev or falaj serve makes "
+                "it, --data names another"};
+  }
   if (access(folder.c_str(), R_OK | W_OK | X_OK) != 0) {
     return {"data folder", "fail", folder + " is not writable: change its owner or --data"};
   }
@@ -42,8 +50,9 @@ DoctorCheck check_space(const std::string& folder) {
 }
 
 DoctorCheck check_audit(const config::Settings& settings) {
-  if (!exists(settings.text("data.dir") + "/metadata.db"))
-    return {"audit", "ok", "nothing recorded yet"};
+  const std::string& folder = settings.text("data.dir");
+  if (!exists(folder)) return {"audit", "warn", "not checked: there is no data folder"};
+  if (!exists(folder + "/metadata.db")) return {"audit", "ok", "nothing recorded yet"};
   const Result<Value> verified = verify_offline(settings);
   if (verified.ok()) {
     return {"audit", "ok",
@@ -78,8 +87,8 @@ std::vector<DoctorCheck> doctor_libraries() {
 
 std::vector<DoctorCheck> doctor(const config::Settings& settings) {
   const std::string& folder = settings.text("data.dir");
-  std::vector<DoctorCheck> checks{check_folder(folder), check_space(folder), check_audit(settings),
-                                  check_sandbox()};
+  std::vector<DoctorCheck> checks{check_folder(settings), check_space(folder),
+                                  check_audit(settings), check_sandbox()};
   for (DoctorCheck& check : doctor_libraries()) checks.push_back(std::move(check));
   return checks;
 }

@@ -7,6 +7,8 @@
 #include "app/stores.h"
 #include "exec/dumps.h"
 #include "exec/warden.h"
+#include "jobs/oci/bundle.h"
+#include "jobs/oci/unpack.h"
 #include "security/audit/child_signer.h"
 #include "training/engine_process.h"
 
@@ -20,6 +22,21 @@ int run_warden_engine(const std::string& folder) {
   options.folder = folder;
   return exec::run_warden(options);
 }
+
+int run_unpack_engine(const std::string& layout, const std::string& digest,
+                      const std::string& folder) {
+  const auto unpack = [&]() -> Status {
+    const jobs::oci::Image image = FALAJ_TRY(jobs::oci::read_image(layout, digest));
+    FALAJ_TRY(jobs::oci::unpack_image(layout, image, folder));
+    return {};
+  };
+  const Status status = unpack();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "falaj: %s\n", status.error().message.c_str());
+  return 1;
+}
+
+int run_image_engine(const std::string& folder) { return jobs::oci::run_bundle(folder); }
 
 int run_train_engine() {
   exec::forbid_memory_dumps();

@@ -137,6 +137,7 @@ Result<serving::Inspected> inspect_model(std::string_view model) {
       break;
     case exec::ExitReason::kSignalled:
     case exec::ExitReason::kStopped:
+    case exec::ExitReason::kOutOfDisk:
       return refused("the process that opened it died of signal " + std::to_string(end.code));
   }
   if (end.code != 0 || !said["signature"].is_object()) {

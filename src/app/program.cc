@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "api/native/identity.h"
 #include "app/crash_dumps.h"
 #include "base/log.h"
@@ -12,6 +14,9 @@ namespace {
 
 constexpr Duration kRenewalInterval = Duration::seconds(10);
 constexpr Duration kAccountsInterval = Duration::seconds(10);
+// A candidate that does harm goes back at the next of these.
+constexpr Duration kRolloutInterval = Duration::milliseconds(200);
+constexpr Duration kShadowInterval = Duration::milliseconds(50);
 
 void warn_if_failed(std::string_view what, const Status& status) {
   if (status.ok()) return;
@@ -78,6 +83,7 @@ Status Program::open(const Options& options) {
   FALAJ_TRY(check_listening(
       options, identity_->setup_pending() ? Administrators::kNone : Administrators::kSome));
   FALAJ_TRY(wire_http(options, tls_, control_, *identity_, http_, metrics_));
+  FALAJ_TRY(wire_grpc(options, tls_, control_, *catalog_, serving_, http_, metrics_));
   start_renewing();
   host_ = options.http.host;
   if (!tls_.server().identity.chain_pem.empty()) scheme_ = "https";
@@ -127,6 +133,14 @@ void Program::start_ticking(const Options& options) {
   });
   loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
                                          [this] { warn_if_failed("loop", serving_.loop->tick()); });
+  rollouts_ = std::make_unique<exec::Ticker>(
+      "rollouts", std::min(options.tick_interval, kRolloutInterval),
+      [this] { warn_if_failed("rollouts", serving_.rollouts->tick()); });
+  candidates_ = std::make_unique<exec::Ticker>(
+      "candidates", std::min(options.tick_interval, kRolloutInterval),
+      [this] { warn_if_failed("candidates", serving_.rollouts->settle()); });
+  shadows_ = std::make_unique<exec::Ticker>("shadows", kShadowInterval,
+                                            [this] { serving_.rollouts->answer_mirrored(); });
   audit_ =
       std::make_unique<exec::Ticker>("audit", options.audit.head_interval, [this] { sign_head(); });
   accounts_ = std::make_unique<exec::Ticker>("accounts", kAccountsInterval, [this] {
@@ -146,7 +160,7 @@ void Program::start_ticking(const Options& options) {
 void Program::start_renewing() {
   if (tls_.server().identity.chain_pem.empty() && trail_.peer == nullptr) return;
   renewal_ = std::make_unique<exec::Ticker>("certificates", kRenewalInterval, [this] {
-    warn_if_failed("certificates", tls_.tick(*http_.server));
+    warn_if_failed("certificates", tls_.tick(*http_.server, http_.grpc.get()));
     if (trail_.peer) warn_if_failed("certificate for the witness", trail_.peer->tick(clock_.now()));
   });
 }
@@ -162,9 +176,14 @@ Program::~Program() {
   if (live_) live_->stop();
   if (webhooks_) webhooks_->stop();
   if (loop_) loop_->stop();
+  if (rollouts_) rollouts_->stop();
+  if (candidates_) candidates_->stop();
+  if (shadows_) shadows_->stop();
   if (reconcile_) reconcile_->stop();
+  if (http_.grpc) http_.grpc->drain(Duration::seconds(1));
   if (http_.server) http_.server->drain(Duration::seconds(1));
   http_.server.reset();
+  http_.grpc.reset();
   if (control_.gate) warn_if_failed("denials", control_.gate->tick());  // Of the last requests too.
   if (training_.queue) training_.queue->stop();
   if (journal_) journal_->stop();
@@ -181,6 +200,12 @@ std::string Program::setup_link() const {
   std::string base = public_url_.empty() ? url() : public_url_;
   while (base.ends_with('/')) base.pop_back();
   return base + "/setup#" + secret;  // A fragment: browsers keep it out of requests and logs.
+}
+
+std::string Program::grpc_address() const {
+  if (http_.grpc == nullptr) return "";
+  const std::string host = host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]";
+  return host + ":" + std::to_string(http_.grpc->port());
 }
 
 std::string Program::url() const {

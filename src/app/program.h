@@ -17,6 +17,8 @@ class Program {
   ~Program();
 
   std::string url() const;
+  // "127.0.0.1:7071", or "" when gRPC is not served.
+  std::string grpc_address() const;
   // The deployment's own authority; null in `falaj dev`.
   const security::Certificates* certificates() const { return tls_.certificates.get(); }
   // The link that makes the first administrator; "" when there is one, and in `falaj dev`.
@@ -51,12 +53,15 @@ class Program {
   std::unique_ptr<exec::Ticker> journal_;  // Of reads and predictions.
   std::unique_ptr<exec::Ticker> audit_;    // Signed heads of the audit tree.
   std::string public_url_;
-  std::unique_ptr<exec::Ticker> reconcile_;  // Deployments and monitors.
-  std::unique_ptr<exec::Ticker> loop_;       // Apart: a step may freeze and score for minutes.
-  std::unique_ptr<exec::Ticker> webhooks_;   // Apart: waits for other systems.
-  std::unique_ptr<exec::Ticker> live_;       // What consoles see.
-  std::unique_ptr<exec::Ticker> renewal_;    // Certificates.
-  std::unique_ptr<exec::Ticker> accounts_;   // Sessions, tokens, the identity provider's keys.
+  std::unique_ptr<exec::Ticker> reconcile_;   // Deployments and monitors.
+  std::unique_ptr<exec::Ticker> rollouts_;    // Judges, and takes back.
+  std::unique_ptr<exec::Ticker> candidates_;  // Apart: loads models.
+  std::unique_ptr<exec::Ticker> shadows_;     // Apart: candidates answer here.
+  std::unique_ptr<exec::Ticker> loop_;        // Apart: a step may freeze and score for minutes.
+  std::unique_ptr<exec::Ticker> webhooks_;    // Apart: waits for other systems.
+  std::unique_ptr<exec::Ticker> live_;        // What consoles see.
+  std::unique_ptr<exec::Ticker> renewal_;     // Certificates.
+  std::unique_ptr<exec::Ticker> accounts_;    // Sessions, tokens, the identity provider's keys.
 };
 
 // Every kind that can be declared, from the modules that own them.

@@ -45,17 +45,17 @@ void print_banner(const Program& program, const Options& options) {
                  "  Console   %s\n"
                  "  Clients   falaj ... --server %s --ca %s\n"
                  "  Authority sha256:%s   (--ca takes this as well)\n"
-                 "  Health    falaj doctor          Stop: Ctrl-C\n",
+                 "  Health    falaj doctor --data %s   Stop: Ctrl-C\n",
                  version_text().c_str(), options.data_folder.c_str(), program.url().c_str(),
                  program.url().c_str(), certificates->authority_file().c_str(),
-                 certificates->fingerprint().c_str());
+                 certificates->fingerprint().c_str(), options.data_folder.c_str());
     const std::string link = program.setup_link();
     if (!link.empty()) {
       std::fprintf(stderr,
                    "  Setup     %s\n"
                    "            opens once, until somebody used it: makes the first administrator\n"
-                   "            (or: falaj setup LINK --user NAME --ca ...)\n",
-                   link.c_str());
+                   "            (or: falaj setup LINK --user NAME --ca %s)\n",
+                   link.c_str(), certificates->authority_file().c_str());
     }
     return;
   }
@@ -63,9 +63,9 @@ void print_banner(const Program& program, const Options& options) {
                "  Falaj %s   data %s   one user, this machine only\n"
                "  Console   %s\n"
                "  Demo      falaj demo --server %s\n"
-               "  Health    falaj doctor          Stop: Ctrl-C\n",
+               "  Health    falaj doctor --data %s   Stop: Ctrl-C\n",
                version_text().c_str(), options.data_folder.c_str(), program.url().c_str(),
-               program.url().c_str());
+               program.url().c_str(), options.data_folder.c_str());
 }
 
 class RunningProgram final : public cli::LocalServer {
@@ -113,6 +113,12 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.identity = identity_settings_of(settings);
   options.http.host = settings.text("server.host");
   options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));
+  const bool named = settings.origin("server.grpc_port") != config::Origin::kDefault;
+  // Who lets the system choose one port does not expect the other to be a fixed one.
+  const std::int64_t grpc_port =
+      !named && options.http.port == 0 ? 0 : settings.integer("server.grpc_port");
+  options.grpc_port = static_cast<std::uint16_t>(grpc_port);
+  options.grpc_required = named;
   options.listen.mode = mode == cli::ServerMode::kDev ? ListenOptions::Mode::kLoopback
                                                       : ListenOptions::Mode::kProduction;
   options.listen.files = {settings.text("server.tls_cert"), settings.text("server.tls_key")};
@@ -128,11 +134,14 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.job_memory_max = settings.integer("jobs.memory_max");
   options.job_time_max = settings.duration("jobs.time_max");
   options.job_processes_max = settings.integer("jobs.processes_max");
+  options.job_io_max = settings.integer("jobs.io_max");
+  options.job_disk_max = settings.integer("jobs.disk_max");
   options.jobs_waiting_max = static_cast<std::size_t>(settings.integer("jobs.waiting_max"));
   options.node_cpus = settings.integer("jobs.node_cpus");
   options.node_memory = settings.integer("jobs.node_memory");
   options.jobs_readable = settings.text("jobs.readable");
   options.jobs_writable = settings.text("jobs.writable");
+  options.oci_runtime = settings.text("jobs.oci_runtime");
   options.job_sandbox = settings.text("jobs.sandbox") == "required"
                             ? training::SandboxPolicy::kRequired
                             : training::SandboxPolicy::kBestEffort;
@@ -168,6 +177,9 @@ int serve(cli::ServerMode mode, const config::Settings& settings) {
   logging.judge_by(&program.value()->exits());
   print_banner(*program.value(), options.value());
   std::printf("ready %s\n", program.value()->url().c_str());
+  if (const std::string grpc = program.value()->grpc_address(); !grpc.empty()) {
+    std::printf("grpc %s\n", grpc.c_str());
+  }
   std::fflush(stdout);
 
   int received = 0;

@@ -7,6 +7,10 @@ Result<Features> wire_features(Storage& storage, telemetry::Metrics& metrics, co
   parts.online = FALAJ_TRY(features::Online::open(*storage.sql, *storage.kv, *storage.blobs));
   parts.ingest = std::make_unique<features::Ingest>(*storage.sql, *storage.blobs, *parts.online,
                                                     *storage.audit, metrics, clock);
+  parts.pushes = std::make_unique<features::Pushes>(*parts.ingest, *storage.blobs, *storage.audit,
+                                                    metrics, clock);
+  parts.explainer =
+      std::make_unique<features::Explainer>(*storage.sql, *storage.blobs, *storage.audit, clock);
   parts.training_sets =
       std::make_unique<features::TrainingSets>(*storage.sql, *storage.blobs, *storage.audit, clock);
   return parts;

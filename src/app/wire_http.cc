@@ -1,4 +1,6 @@
 #include "api/console/console.h"
+#include "api/feast/feast_routes.h"
+#include "api/inference/grpc_methods.h"
 #include "api/inference/inference_routes.h"
 #include "api/native/certificates.h"
 #include "api/native/identity.h"
@@ -7,6 +9,7 @@
 #include "app/stores.h"
 #include "app/wiring.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "features/quarantine_files.h"
 
 namespace falaj::app {
@@ -44,8 +47,8 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
       api::Services{catalog,
                     *features.ingest,
                     *features.training_sets,
-                    [sql = storage.sql.get()](const ProjectName& project) {
-                      return features::view_stats(*sql, project);
+                    [&storage, online = features.online.get()](const ProjectName& project) {
+                      return features::view_stats(*storage.sql, online, project);
                     },
                     [&storage](const ProjectName& project, const BlobId& id) {
                       return features::read_quarantine(*storage.sql, *storage.blobs, project, id);
@@ -70,22 +73,27 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
                     training.retrain_due.get(),
                     eraser_of(storage, features)});
   http.services->quotas = storage.quotas.get();
+  http.services->rollouts = serving.rollouts.get();
   http.services->emergencies = control.emergencies.get();
   wire_exports(storage, features, training, *http.services);
   http.services->jobs_unprotected = training.unprotected;
   http.feed = std::make_unique<api::LiveFeed>(*http.services);
+  http.desk.reset(
+      new api::OnlineDesk{*features.online, *features.pushes, *features.explainer, catalog, clock});
   http.router = std::make_unique<net::Router>();
   for (net::Route& route : api::native_routes(*http.services, *http.feed)) {
     if (route.body_to == net::BodyTo::kFile) route.body_bytes_max = options.upload_bytes_max;
     http.router->add(std::move(route));
   }
+  for (net::Route& route : api::online_routes(*http.desk)) http.router->add(std::move(route));
+  for (net::Route& route : api::feast_routes(*http.desk)) http.router->add(std::move(route));
   for (net::Route& route : api::proof_routes({*trail.heads, *trail.evidence, clock})) {
     http.router->add(std::move(route));
   }
   for (net::Route& route : api::certificate_routes(tls.certificates.get())) {
     http.router->add(std::move(route));
   }
-  for (net::Route& route : api::inference_routes({*serving.deployments, version_text()})) {
+  for (net::Route& route : api::inference_routes({*serving.deployments, catalog, version_text()})) {
     http.router->add(std::move(route));
   }
   for (net::Route& route : api::console_routes()) http.router->add(std::move(route));
@@ -111,6 +119,37 @@ Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
         return gate->pass(route, request);
       },
       metrics));
+  return {};
+}
+
+Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control,
+                 catalog::Catalog& catalog, Serving& serving, Http& http,
+                 telemetry::Metrics& metrics) {
+  if (!options.grpc_port.has_value()) return {};
+  net::GrpcOptions grpc;
+  grpc.host = options.http.host;
+  grpc.port = *options.grpc_port;
+  grpc.tls = tls.server();
+  grpc.pool_threads = options.http.pool_threads;
+  grpc.allowed_hosts = options.http.allowed_hosts;
+  Result<std::unique_ptr<net::GrpcServer>> started = net::GrpcServer::start(
+      grpc,
+      api::grpc_methods(
+          {{*serving.deployments, catalog, version_text()},
+           *http.router,
+           [gate = control.gate.get()](const net::Route& route, net::Request& request) {
+             return gate->pass(route, request);
+           }}),
+      metrics);
+  if (!started.ok()) {
+    if (options.grpc_required || started.error().id != ErrorId::kPortInUse) {
+      return started.error().within("gRPC");
+    }
+    log::warn("gRPC is not served: its default port is taken; choose another with --grpc-port",
+              {{"port", grpc.port}});
+    return {};
+  }
+  http.grpc = std::move(started).value();
   return {};
 }
 

@@ -35,6 +35,8 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
   parts.deployments = std::make_unique<serving::Deployments>(
       *storage.sql, *training.models, *features.online, *parts.runtime, *parts.sink, *storage.audit,
       metrics, clock);
+  parts.rollouts = std::make_unique<serving::rollout::Rollouts>(
+      *storage.sql, *training.models, *parts.deployments, *storage.audit, clock);
   parts.model_import = std::make_unique<serving::ModelImport>(
       *training.models, *storage.blobs, inspect_model, version_text() + "+" + build_text());
   parts.monitors = std::make_unique<monitoring::Monitors>(

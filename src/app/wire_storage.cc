@@ -25,10 +25,14 @@ std::vector<storage::Migration> all_migrations() {
       monitoring::kMonitoringMigration,
       monitoring::kWebhooksMigration,
       loop::kLoopMigration,
+      serving::rollout::kRolloutMigration,
       security::kSigningMigration,
       security::kQuotaMigration,
       security::access::kEmergenciesMigration,
       jobs::kJobEventsMigration,
+      jobs::kJobCurvesMigration,
+      jobs::kJobPayloadsMigration,
+      features::kReachMigration,
   };
 }
 

@@ -105,16 +105,20 @@ net::ServerTls Tls::server() const {
   return server;
 }
 
-Status Tls::tick(net::Server& server) {
+Status Tls::tick(net::Server& server, net::GrpcServer* grpc) {
+  const auto renew = [&](const net::TlsIdentity& identity) -> Status {
+    FALAJ_TRY(server.renew(identity));
+    return grpc == nullptr ? Status() : grpc->renew(identity);
+  };
   if (from_files.chain_pem.empty()) {
     if (certificates == nullptr) return {};
     const auto done = FALAJ_TRY(certificates->tick());
     if (done == security::Certificates::Tick::kNothing) return {};
-    FALAJ_TRY(server.renew(identity_of(certificates->server())));
+    FALAJ_TRY(renew(identity_of(certificates->server())));
   } else {
     net::TlsIdentity now = FALAJ_TRY(read_identity(files));
     if (now.chain_pem == from_files.chain_pem && now.key_pem == from_files.key_pem) return {};
-    FALAJ_TRY(server.renew(now));
+    FALAJ_TRY(renew(now));
     from_files = std::move(now);
   }
   log::info("certificate renewed", {});

@@ -5,14 +5,17 @@
 #include "base/log.h"
 #include "exec/sandbox.h"
 #include "jobs/command.h"
+#include "jobs/oci/bundle.h"
+#include "jobs/runtimes.h"
 #include "jobs/warden_executor.h"
+#include "training/worker_jobs.h"
 
 namespace falaj::app {
 namespace {
 
 // Said once at the start, loudly, and then by /readyz for as long as the server runs.
-std::vector<std::string> missing_protections() {
-  const auto report = exec::probe_sandbox();
+std::vector<std::string> missing_protections(const Options& options) {
+  const auto report = exec::probe_sandbox({options.data_folder, options.job_io_max});
   if (!report.ok()) {
     log::error("jobs cannot be confined", {{"why", report.error().message}});
     return {"sandbox"};
@@ -68,13 +71,38 @@ Result<jobs::CommandOptions> command_options(const Options& options) {
   out.memory_bytes_max = options.job_memory_max;
   out.time_max = options.job_time_max;
   out.processes_max = options.job_processes_max;
+  out.disk_bytes_max = options.job_disk_max;
+  out.io_bytes_max = options.job_io_max;
   out.readable = FALAJ_TRY(folders_of(options.jobs_readable));
   out.writable = FALAJ_TRY(folders_of(options.jobs_writable));
+  out.program = program_path();
+  out.oci_runtime = jobs::oci::find_oci_runtime(options.oci_runtime);
   out.sandbox.enabled = true;
+  out.sandbox.interfaces = true;  // Workers of one job find each other by them.
   if (options.job_sandbox == training::SandboxPolicy::kRequired) {
     out.sandbox.required = exec::full_confinement();
   }
   return out;
+}
+
+// Commands may name them from here on.
+Result<std::unique_ptr<jobs::Runtimes>> wire_runtimes(const Options& options, Storage& storage,
+                                                      jobs::CommandOptions& commands,
+                                                      jobs::Queue& queue) {
+  jobs::RuntimesOptions own;
+  own.folder = std::filesystem::absolute(options.data_folder).string() + "/runtimes";
+  if (options.job_memory_max > 0) own.memory_bytes_max = options.job_memory_max;
+  if (options.job_time_max.nanos > 0) own.run_time_max = options.job_time_max;
+  own.sandbox = commands.sandbox;
+  own.program = commands.program;
+  own.oci_runtime = commands.oci_runtime;
+  auto runtimes = FALAJ_TRY(jobs::Runtimes::open(std::move(own), *storage.sql, queue));
+  queue.handle(std::string(jobs::kRuntimeType), *runtimes);
+  commands.resolve = [runtimes = runtimes.get()](const security::RequestContext& context,
+                                                 jobs::JobSpec& spec) {
+    return runtimes->resolve(context, spec);
+  };
+  return runtimes;
 }
 
 }  // namespace
@@ -97,7 +125,8 @@ Result<Training> wire_training(const Options& options, Storage& storage,
   parts.executor = FALAJ_TRY(jobs::make_warden_executor(std::move(warden)));
   parts.queue = FALAJ_TRY(jobs::Queue::open(queue_options(options, storage), *storage.sql,
                                             *storage.audit, metrics, clock));
-  const jobs::CommandOptions commands = FALAJ_TRY(command_options(options));
+  jobs::CommandOptions commands = FALAJ_TRY(command_options(options));
+  parts.runtimes = FALAJ_TRY(wire_runtimes(options, storage, commands, *parts.queue));
   parts.queue->run_commands(*parts.executor, commands);
   training::TrainOptions train;
   train.program = program_path();
@@ -107,6 +136,8 @@ Result<Training> wire_training(const Options& options, Storage& storage,
   train.processes_max = options.job_processes_max;
   train.run_time_max = options.job_time_max;
   train.sandbox = options.job_sandbox;
+  train.checkpoint_folder =
+      std::filesystem::absolute(options.data_folder).lexically_normal().string() + "/checkpoints";
   train.tokens.mint = [&identities, &clock](const JobId& job, std::vector<security::Scope> scopes) {
     return identities.mint(job, std::move(scopes), clock.now());
   };
@@ -115,7 +146,8 @@ Result<Training> wire_training(const Options& options, Storage& storage,
                                                         *features.training_sets, *parts.runs,
                                                         *parts.models, *parts.queue);
   parts.queue->handle("train", *parts.trainer);
-  parts.unprotected = missing_protections();
+  parts.queue->accompany(training::WorkerJobs::kName, parts.trainer->companion());
+  parts.unprotected = missing_protections(options);
   FALAJ_TRY(parts.trainer->recover());
   return parts;
 }

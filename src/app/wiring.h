@@ -12,19 +12,25 @@
 
 #include "api/gate.h"
 #include "api/native/live_feed.h"
+#include "api/native/online_desk.h"
 #include "api/native/services.h"
+#include "app/options.h"
 #include "app/peer.h"
 #include "catalog/catalog.h"
 #include "exec/timers.h"
 #include "features/erasure.h"
+#include "features/explain.h"
 #include "features/ingest.h"
 #include "features/online.h"
+#include "features/push.h"
 #include "features/training_sets.h"
 #include "jobs/executor.h"
 #include "jobs/queue.h"
+#include "jobs/runtimes.h"
 #include "loop/controller.h"
 #include "monitoring/monitors.h"
 #include "monitoring/webhooks.h"
+#include "net/grpc_server.h"
 #include "net/server.h"
 #include "registry/models.h"
 #include "registry/retrain_due.h"
@@ -41,84 +47,13 @@
 #include "security/signing/model_trust.h"
 #include "serving/deployments.h"
 #include "serving/model_import.h"
+#include "serving/rollout/rollouts.h"
 #include "storage/open.h"
 #include "telemetry/metrics.h"
 #include "tracking/runs.h"
 #include "training/train_jobs.h"
 
 namespace falaj::app {
-
-// The files of a certificate that somebody else manages (server.tls_cert, server.tls_key).
-struct TlsFiles {
-  std::string chain;
-  std::string key;
-};
-
-// How callers reach the server and who may. kLoopback: `falaj dev`, one user on this machine, plain
-// HTTP. kProduction: `falaj serve`, TLS 1.3 and an identity from everyone, on loopback too.
-struct ListenOptions {
-  enum class Mode : std::uint8_t { kLoopback, kProduction } mode = Mode::kLoopback;
-  TlsFiles files;  // Empty: certificates of the deployment's own authority.
-  std::string trust_domain = "falaj.local";
-  std::string public_url;  // What people type; "": the address listened on.
-};
-
-// Where the root keys live; the settings keys.*.
-struct KeyOptions {
-  enum class Vault : std::uint8_t { kFile, kPkcs11 } vault = Vault::kFile;
-  std::string vault_file;       // "": keys.sealed in the data folder.
-  std::string passphrase_file;  // "": a machine key in the data folder.
-  std::string pkcs11_module;
-  std::string pkcs11_token;
-  std::string pkcs11_pin_file;
-};
-
-// Who may ask; the settings security.*.
-struct IdentitySettings {
-  Duration session_idle = Duration::minutes(30);
-  Duration session_max = Duration::hours(12);
-  std::size_t hash_concurrency = 2;
-  std::string oidc_issuer;  // "": no identity provider.
-  std::string oidc_audience = "falaj";
-  std::string oidc_client_id;
-  std::string oidc_client_secret_file;
-  std::string oidc_groups_claim = "groups";
-  std::string oidc_ca_file;
-};
-
-// The audit log's heads; the settings audit.*.
-struct AuditOptions {
-  Duration head_interval = Duration::seconds(1);
-  Duration access_interval = Duration::seconds(1);
-  std::string origin;   // "": made once, at random.
-  std::string witness;  // "file:///folder", "https://other", "": nobody.
-};
-
-struct Options {
-  std::string data_folder = "falaj-data";
-  KeyOptions keys;
-  net::ServerOptions http;
-  std::int64_t upload_bytes_max = std::int64_t{256} << 20;  // Of one file sent to ingest or freeze.
-  unsigned job_concurrency = 1;
-  std::int64_t job_memory_max = std::int64_t{4} << 30;
-  Duration job_time_max = Duration::hours(1);
-  std::int64_t job_processes_max = 64;
-  training::SandboxPolicy job_sandbox = training::SandboxPolicy::kRequired;
-  std::size_t jobs_waiting_max = 1000;
-  std::int64_t node_cpus = 0;    // For jobs; 0: the machine's.
-  std::int64_t node_memory = 0;  // The same.
-  std::string jobs_readable;     // "/srv/code:/srv/data"
-  std::string jobs_writable;
-  std::string model_signers;  // PEM: whose signatures count on models from elsewhere.
-  unsigned serving_threads = 1;
-  std::size_t prediction_capacity = 65'536;
-  Duration tick_interval = Duration::seconds(1);
-  ListenOptions listen;
-  std::int64_t requests_per_second = 0;  // Of one principal; 0: no limit.
-  IdentitySettings identity;
-  AuditOptions audit;
-  std::string machine_zones;  // "ae-fin, ae-health"; empty: the projects' own.
-};
 
 struct Keys {
   std::string path;  // keys.db: wrapped keys only.
@@ -177,7 +112,7 @@ struct Tls {
   net::ServerTls server() const;
   // Gives the server a renewed certificate when it is time or the files have changed. Files that
   // cannot be used are an error, and what was shown before stays.
-  Status tick(net::Server& server);
+  Status tick(net::Server& server, net::GrpcServer* grpc);
 };
 // FJ-7003 when the server would listen beyond loopback without being allowed to.
 Result<Tls> wire_tls(const Options& options, Storage& storage, const Clock& clock);
@@ -214,6 +149,8 @@ Result<AccessControl> wire_access(const Options& options, Storage& storage,
 struct Features {
   std::unique_ptr<features::Online> online;
   std::unique_ptr<features::Ingest> ingest;
+  std::unique_ptr<features::Pushes> pushes;
+  std::unique_ptr<features::Explainer> explainer;
   std::unique_ptr<features::TrainingSets> training_sets;
 };
 Result<Features> wire_features(Storage& storage, telemetry::Metrics& metrics, const Clock& clock);
@@ -224,6 +161,7 @@ struct Training {
   std::unique_ptr<registry::RetrainDue> retrain_due;
   std::unique_ptr<jobs::Executor> executor;
   std::unique_ptr<jobs::Queue> queue;
+  std::unique_ptr<jobs::Runtimes> runtimes;
   std::unique_ptr<training::TrainJobs> trainer;
   std::vector<std::string> unprotected;  // What this machine does not grant to jobs, by name.
   ~Training();                           // Stops the queue before the handler it calls.
@@ -248,6 +186,7 @@ struct Serving {
   std::unique_ptr<serving::Runtime> runtime;
   std::unique_ptr<serving::PredictionSink> sink;
   std::unique_ptr<serving::Deployments> deployments;
+  std::unique_ptr<serving::rollout::Rollouts> rollouts;
   std::unique_ptr<serving::ModelImport> model_import;
   std::unique_ptr<monitoring::Monitors> monitors;
   std::unique_ptr<monitoring::Webhooks> webhooks;
@@ -259,8 +198,10 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
 struct Http {
   std::unique_ptr<api::Services> services;
   std::unique_ptr<api::LiveFeed> feed;
+  std::unique_ptr<api::OnlineDesk> desk;
   std::unique_ptr<net::Router> router;
   std::unique_ptr<net::Server> server;
+  std::unique_ptr<net::GrpcServer> grpc;  // null: not served.
 };
 // Who may pass to the routes' handlers.
 void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
@@ -273,6 +214,10 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
 // Listens.
 Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
                  security::Identity& identity, Http& http, telemetry::Metrics& metrics);
+// Listens for gRPC as well, if the options say so. After wire_http.
+Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control,
+                 catalog::Catalog& catalog, Serving& serving, Http& http,
+                 telemetry::Metrics& metrics);
 
 // "0.1.0" and the commit it was built from.
 std::string version_text();

@@ -21,6 +21,7 @@ const std::set<std::string> kLabelled{
     "monitor_references",  // Profiles.
     "monitor_windows",     // What became of the prediction log.
     "monitor_alarms",
+    "rollouts",  // With cuts of the champion's scores.
 };
 
 // Rows that belong to a row of a labelled table: by which column.
@@ -28,6 +29,8 @@ const std::map<std::string, std::pair<std::string, std::string>> kPartOf{
     {"feature_segments", {"commit_number", "feature_commits"}},
     {"run_metrics", {"run", "runs"}},
     {"job_events", {"job", "jobs"}},
+    {"job_curves", {"job", "jobs"}},
+    {"job_payloads", {"job", "jobs"}},
     {"model_aliases", {"version", "model_versions"}},
 };
 
@@ -48,7 +51,6 @@ const std::set<std::string> kNoData{
     "tokens",  // Who asks; they carry the zone that was declared.
     "transfer_approvals",
     "zone_ledger",           // Zones are what these are about.
-    "feature_online",        // How many keys a view has.
     "feature_erased_blobs",  // Names of files that are to go.
     "model_retrain_due",
     "webhook_deliveries",

@@ -100,13 +100,21 @@ constexpr ErrorInfo kErrors[] = {
      "Give it the entity keys and the time column that the message names."},
     {ErrorId::kEntityKeyMissing, Code::kInvalidArgument, "An entity key is missing",
      "Send every key that the entity declares."},
+    {ErrorId::kPushRefused, Code::kInvalidArgument, "A pushed row does not fit its feature view",
+     "Correct the row that the message names and push again; nothing of the push was taken."},
+    {ErrorId::kExpressionInvalid, Code::kInvalidArgument, "The expression is not valid",
+     "Change it at the place that the message points to; docs/reference/expressions.md lists what "
+     "there is."},
+    {ErrorId::kExpectationBroken, Code::kInvalidArgument,
+     "More rows broke an expectation than it allows",
+     "Mend the source, or change the expectation; nothing of the file was taken."},
 
     {ErrorId::kJobFailed, Code::kFailedPrecondition, "The job ended with a failure",
      "Read the last lines of its log: 'falaj jobs logs ID'."},
     {ErrorId::kJobKilled, Code::kCancelled, "The job was killed",
      "See the audit for who stopped it; start it again if it is still wanted."},
     {ErrorId::kJobOutOfMemory, Code::kResourceExhausted, "The job needed more memory than allowed",
-     "Raise its memory or jobs.memory_max, or train on fewer rows."},
+     "Raise its memory or jobs.memory_max, or give it less to hold."},
     {ErrorId::kJobTimedOut, Code::kDeadlineExceeded, "The job ran longer than allowed",
      "Raise its time or jobs.time_max, or give it less work."},
     {ErrorId::kQueueFull, Code::kResourceExhausted, "The queue is full",
@@ -116,6 +124,11 @@ constexpr ErrorInfo kErrors[] = {
      "Nothing was registered; report the first differing row that the message names."},
     {ErrorId::kEngineUnavailable, Code::kUnavailable, "The training engine cannot be loaded",
      "Run './dev setup' or install the library that the message names."},
+    {ErrorId::kJobOutOfDisk, Code::kResourceExhausted, "The job wrote more than allowed",
+     "Raise its disk or jobs.disk_max, or have it write less."},
+    {ErrorId::kImageRefused, Code::kFailedPrecondition, "The container image cannot be used",
+     "The message names the file and what is wrong with it; build or copy the image again, and "
+     "name its digest."},
 
     {ErrorId::kModelNotFound, Code::kNotFound, "The model or version does not exist",
      "'falaj models' lists models, versions and aliases."},
@@ -127,6 +140,9 @@ constexpr ErrorInfo kErrors[] = {
      "Send the names, types and shapes that the model's metadata lists."},
     {ErrorId::kRuntimeUnavailable, Code::kUnavailable, "The model runtime cannot be loaded",
      "Run './dev setup' or install the library that the message names."},
+    {ErrorId::kOverloaded, Code::kUnavailable, "The request cannot be answered in time",
+     "Retry after the time given in Retry-After, send less at once, or give the deployment a "
+     "longer slo."},
 
     {ErrorId::kMonitorNoReference, Code::kFailedPrecondition,
      "The monitor has nothing to compare with",
@@ -164,9 +180,9 @@ constexpr ErrorInfo kErrors[] = {
      "Wait for the time that Retry-After names, or ask for a higher limit."},
     {ErrorId::kQuotaReached, Code::kResourceExhausted, "The project's quota is used up",
      "Delete what is not needed, or ask an administrator to raise the quota."},
-    {ErrorId::kPeerRefused, Code::kUnauthenticated,
-     "The peer's certificate does not name a process of this deployment",
-     "Check the trust domain and that both sides use the same deployment's authority."},
+    {ErrorId::kPeerRefused, Code::kUnauthenticated, "The other side's certificate is not believed",
+     "Name the server's authority with --ca or FALAJ_CA (falaj serve prints it); for a process, "
+     "check the trust domain and that both sides are of the same deployment."},
     {ErrorId::kProviderUnavailable, Code::kUnavailable,
      "The identity provider cannot be reached or answers wrongly",
      "Check security.oidc_issuer and the network between this server and the provider."},

@@ -78,6 +78,9 @@ enum class ErrorId : std::uint16_t {
   kFeatureNameCollision = 3005,
   kSpineInvalid = 3006,
   kEntityKeyMissing = 3007,
+  kPushRefused = 3040,
+  kExpressionInvalid = 3050,
+  kExpectationBroken = 3051,
 
   kJobFailed = 4001,
   kJobKilled = 4002,
@@ -86,12 +89,15 @@ enum class ErrorId : std::uint16_t {
   kQueueFull = 4005,
   kOnnxMismatch = 4006,
   kEngineUnavailable = 4007,
+  kJobOutOfDisk = 4008,
+  kImageRefused = 4040,
 
   kModelNotFound = 5001,
   kModelCorrupt = 5002,
   kModelNotReady = 5003,
   kTensorMismatch = 5004,
   kRuntimeUnavailable = 5005,
+  kOverloaded = 5040,
 
   kMonitorNoReference = 6001,
   kLabelsMissing = 6002,

@@ -38,6 +38,12 @@ Status verify_audit(const Session& session) {
 }
 
 Status replay_audit(const Session& session, std::int64_t sequence) {
+  if (sequence <= 0) {
+    return Error{
+        ErrorId::kUsage,
+        "say which entry: falaj audit replay N; 'falaj audit list --action loop' shows the "
+        "loop's decisions with their numbers"};
+  }
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(
       connection->call(net::Method::kPost, "/api/v1/audit/" + std::to_string(sequence) + ":replay",
@@ -56,6 +62,16 @@ Status show_audit_entry(const Session& session, std::int64_t sequence, Openings 
           ? FALAJ_TRY(connection->call(net::Method::kPost, path + ":open", Value::object()))
           : FALAJ_TRY(connection->get(path));
   print(session.format, entry, to_pretty_json(entry) + "\n");
+  return {};
+}
+
+Status erase_audit_texts(const Session& session, std::int64_t sequence) {
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->call(
+      net::Method::kPost, "/api/v1/audit/" + std::to_string(sequence) + ":erase", Value::object()));
+  print(session.format, reply,
+        "erased " + cell(reply["erased"]) + " texts behind entry " + std::to_string(sequence) +
+            "; the entry and its proofs stay\n");
   return {};
 }
 

@@ -6,14 +6,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 
-#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/keeping.h"
 #include "jobs/checkpoint/archive.h"
-#include "jobs/checkpoint/keeper.h"
 
 extern char** environ;
 
@@ -43,22 +40,6 @@ void print_listed(OutputFormat format, const Value& listed) {
                cell(each["metric"]), each.text("state") + (trouble.empty() ? "" : ": " + trouble)});
   }
   print(format, listed, table.str());
-}
-
-Result<ckpt::KeeperOptions> keeper_options(const KeepChoice& choice) {
-  ckpt::KeeperOptions options;
-  options.archive = choice.folder;
-  options.memory_folder = choice.memory_folder;
-  options.keep.last = choice.last;
-  options.keep.best = choice.best;
-  options.keep.better = choice.lower_is_better ? ckpt::Better::kLower : ckpt::Better::kHigher;
-  options.memory_bytes_max = FALAJ_TRY(parse_bytes(choice.memory));
-  options.on_event = [](const ckpt::Event& event) {
-    if (event.kind == ckpt::EventKind::kSuperseded) return;
-    std::fprintf(stderr, "falaj: checkpoint %s %s: %s\n", event.name.c_str(),
-                 std::string(ckpt::to_string(event.kind)).c_str(), event.message.c_str());
-  };
-  return options;
 }
 
 // The command's process: told where to save and, when there is one, what to go on from.
@@ -106,30 +87,18 @@ int wait_for(pid_t child, const sigset_t& watched) {
 }
 
 Result<int> run_kept(const KeepChoice& choice) {
-  const Duration limit = FALAJ_TRY(parse_duration(choice.wait));
-  ckpt::KeeperOptions options = FALAJ_TRY(keeper_options(choice));
   sigset_t watched;
   sigset_t before;
   ::sigemptyset(&watched);
   for (const int each : {SIGTERM, SIGINT, SIGCHLD}) ::sigaddset(&watched, each);
   ::pthread_sigmask(SIG_BLOCK, &watched, &before);  // Before there are threads, which inherit it.
-  const SystemClock clock;
-  const auto keeper = FALAJ_TRY(ckpt::Keeper::start(std::move(options), clock));
-  // What an earlier keeper left in memory may be the newest.
-  FALAJ_TRY(keeper->flush(ckpt::Flush::kAll, limit));
-  keeper->drop_incomplete();
-  std::string restored;
-  Result<ckpt::Restored> newest = ckpt::restore(choice.folder);
-  if (!newest.ok() && newest.error().code != Code::kNotFound) return newest.error();
-  if (newest.ok()) {
-    std::error_code error;  // The command may change its folder.
-    restored = std::filesystem::absolute(newest->path, error).lexically_normal().string();
-    if (error) return Error{Code::kInternal, "find the current folder: " + error.message()};
-  }
+  const std::unique_ptr<Keeping> keeping = FALAJ_TRY(Keeping::start(choice));
+  keeping->drop_incomplete();
+  const std::string restored = FALAJ_TRY(keeping->restore_path());
   const pid_t child =
-      FALAJ_TRY(start_command(choice.command, keeper->saves_path(), restored, before));
+      FALAJ_TRY(start_command(choice.command, keeping->saves_path(), restored, before));
   const int code = wait_for(child, watched);
-  FALAJ_TRY(keeper->flush(ckpt::Flush::kAll, limit));
+  FALAJ_TRY(keeping->finish());
   return code;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/internal/tree.h"
 #include "cli/local_file.h"
 #include "cli/reference.h"
+#include "cli/rollouts.h"
 
 namespace falaj::cli {
 
@@ -32,7 +33,9 @@ Tree::Tree(const Hooks& hooks)
   add_demo();
   add_objects();
   add_data();
+  add_features();
   add_models();
+  add_rollouts();
   add_watch();
   add_jobs();
   add_access();
@@ -163,7 +166,7 @@ void Tree::add_server_options(CLI::App& command) {
   command.add_option("--data", words_.data, "Folder for everything Falaj keeps (./falaj-data)");
   command.add_option("--port", words_.port, "HTTP port (7070; 0 takes a free one)");
   command.add_option("--grpc-port", words_.grpc_port,
-                     "Reserved for the gRPC dialect, which is not served yet (7071)");
+                     "Port of the inference protocol over gRPC; 0 lets the system choose (7071)");
   add_settings_options(command);
 }
 
@@ -192,6 +195,15 @@ void Tree::add_servers() {
   local(*engine, "warden", "", [this] { return hooks_.warden_engine(words_.name); })
       ->add_option("folder", words_.name)
       ->required();
+  local(*engine, "image", "", [this] { return hooks_.image_engine(words_.name); })
+      ->add_option("folder", words_.name)
+      ->required();
+  CLI::App* unpack = local(*engine, "unpack", "", [this] {
+    return hooks_.unpack_engine(words_.from, words_.object, words_.name);
+  });
+  unpack->add_option("layout", words_.from)->required();
+  unpack->add_option("digest", words_.object)->required();
+  unpack->add_option("folder", words_.name)->required();
 }
 
 void Tree::add_demo() {
@@ -227,18 +239,20 @@ void Tree::add_objects() {
   differ->callback([this] { exit_ = diff(); });
   files(differ);
   const auto kind_and_name = [this](CLI::App* command) {
-    command->add_option("kind", words_.kind, "Kind, e.g. FeatureView; in any case")->required();
-    command->add_option("name", words_.name, "Name")->required();
+    command->add_option("kind", words_.kind, "Kind, e.g. FeatureView, in any case; or Kind/name")
+        ->required();
+    command->add_option("name", words_.name, "Name");
   };
   kind_and_name(remote(root_, "get", "Print one object", [this](const Session& s) {
-    return get_object(s, words_.kind, words_.name);
+    return get_object(s, {words_.kind, words_.name});
   }));
   remote(root_, "list", "List objects of a project", [this](const Session& s) {
     return list_objects(s, words_.kind);
   })->add_option("kind", words_.kind, "Kind; all when left out");
   kind_and_name(
-      remote(root_, "delete", "Delete an object that nothing refers to",
-             [this](const Session& s) { return delete_object(s, words_.kind, words_.name); }));
+      remote(root_, "delete", "Delete an object that nothing refers to", [this](const Session& s) {
+        return delete_object(s, {words_.kind, words_.name});
+      }));
   remote(root_, "export", "Print a project with its zones and objects as YAML that apply accepts",
          [](const Session& s) { return export_objects(s); });
   remote(root_, "kinds", "List the kinds of objects that can be applied",
@@ -271,14 +285,35 @@ void Tree::add_data() {
                    "The key, 64 hexadecimal digits; made when the file is missing")
       ->required();
 
-  CLI::App* job = remote(root_, "train", "Run a TrainJob and follow it", [this](const Session& s) {
-    return train(s, words_.name, words_.no_wait ? Wait::kNo : Wait::kWait);
+  CLI::App* job = remote(root_, "train", "Run a TrainJob and follow it",
+                         [](const Session&) { return Status{}; });
+  // The group's own callback runs for its subcommands too.
+  job->callback([this, job] {
+    if (!job->get_subcommands().empty()) return;
+    exit_ = signed_in([this](const Session& s) -> Status {
+      if (words_.name.empty()) return Error{ErrorId::kUsage, "which TrainJob? falaj list TrainJob"};
+      return train(s, words_.name, words_.no_wait ? Wait::kNo : Wait::kWait);
+    });
   });
-  job->add_option("job", words_.name, "TrainJob")->required();
+  job->require_subcommand(0, 1);
+  job->add_option("job", words_.name, "TrainJob");
   job->add_flag("--no-wait", words_.no_wait, "Only start it");
-  remote(root_, "runs", "List runs, or print one", [this](const Session& s) {
-    return show_runs(s, words_.name);
-  })->add_option("run", words_.name, "Run id");
+  add_advise(*job);
+  CLI::App* runs = remote(root_, "runs", "List runs, or print one; run a command again",
+                          [](const Session&) -> Status { return {}; });
+  runs->require_subcommand(0, 1);
+  // The group's own callback runs for its subcommands too.
+  runs->callback([this, runs] {
+    if (!runs->get_subcommands().empty()) return;
+    exit_ = signed_in([this](const Session& s) { return show_runs(s, words_.name); });
+  });
+  runs->add_option("run", words_.name, "Run id");
+  CLI::App* again =
+      remote(*runs, "replay", "Run a training or a command again and compare its output",
+             [this](const Session& s) { return replay(s, words_.name, replay_); });
+  again->add_option("run", words_.name, "Id of a run, or of a job")->required();
+  again->add_option("--code", replay_.code, "Where its code lies now")->capture_default_str();
+  again->add_option("--seed", replay_.seed, "Another seed than then");
 }
 
 void Tree::add_models() {
@@ -305,6 +340,35 @@ void Tree::add_models() {
                          [this](const Session& s) { return predict(s, words_.name, words_.keys); });
   ask->add_option("deployment", words_.name, "Deployment")->required();
   ask->add_option("keys", words_.keys, "Entity keys: customer_id=42 merchant_id=7")->required();
+}
+
+void Tree::add_rollouts() {
+  CLI::App* group =
+      root_.add_subcommand("rollout", "Take a new version into a deployment step by step");
+  group->require_subcommand(1);
+  const auto name = [this](CLI::App* command) {
+    return command->add_option("rollout", words_.name, "Rollout");
+  };
+  CLI::App* status =
+      remote(*group, "status", "A rollout as a chart, or all of them", [this](const Session& s) {
+        return words_.follow ? follow_rollout(s, words_.name) : show_rollouts(s, words_.name);
+      });
+  status->add_flag("-f,--follow", words_.follow, "Redraw it until it ends; fail unless promoted")
+      ->needs(name(status));
+  const auto order = [&](const char* verb, const char* help) {
+    CLI::App* command = remote(*group, verb, help, [this, verb](const Session& s) {
+      return order_rollout(s, words_.name, verb, words_.follow ? Wait::kWait : Wait::kNo);
+    });
+    name(command)->required();
+    return command;
+  };
+  order("start", "Begin a declared Rollout at its first step")
+      ->add_flag("-f,--follow", words_.follow, "Redraw it until it ends; fail unless promoted");
+  order("hold", "Keep it in its step; guards still take it back");
+  order("resume", "Let it go on after a hold");
+  order("approve", "Let it be promoted once every guard is kept");
+  order("promote", "Promote the candidate now, whatever is known");
+  order("abort", "Everything back to the champion, at once");
 }
 
 void Tree::add_watch() {

@@ -37,6 +37,10 @@ struct Hooks {
   std::function<int()> inspect_engine;
   std::function<int(const std::string& folder)> sign_engine;
   std::function<int(const std::string& folder)> warden_engine;
+  std::function<int(const std::string& layout, const std::string& digest,
+                    const std::string& folder)>
+      unpack_engine;
+  std::function<int(const std::string& folder)> image_engine;
   // Cosigns the heads dropped in `folder` with the witness key kept in `state`: {"cosigned",
   // "key"}.
   std::function<Result<Value>(const std::string& folder, const std::string& state)> cosign_drops;

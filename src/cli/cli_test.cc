@@ -156,6 +156,25 @@ TEST(Cli, completes_formats_and_kinds) {
   EXPECT_TRUE(contains(script, "falaj kinds"));
 }
 
+TEST(Objects, are_named_by_two_words_or_by_one) {
+  const auto says = [](const ObjectWords& words) {
+    const Result<ObjectWords> split = split_object(words);
+    return split.ok() ? split->kind + " " + split->name : split.error().message;
+  };
+  EXPECT_EQ(says({"Grant", "risk"}), "Grant risk");
+  EXPECT_EQ(says({"Grant/risk", ""}), "Grant risk");
+  EXPECT_TRUE(contains(says({"Grant", ""}), "write Grant NAME, or Grant/NAME"));
+  EXPECT_TRUE(contains(says({"Grant/", ""}), "names no object"));
+  EXPECT_TRUE(contains(says({"/risk", ""}), "names no object"));
+  EXPECT_EQ(falaj({"delete", "Grant"}).code, 2);
+}
+
+TEST(Audit, a_replay_without_an_entry_says_where_the_numbers_are) {
+  const Outcome said = falaj({"audit", "replay"});
+  EXPECT_EQ(said.code, 2);
+  EXPECT_TRUE(contains(said.err, "falaj audit list --action loop"));
+}
+
 TEST(Promote, fails_when_a_deployment_did_not_take_the_version) {
   Value reply;
   EXPECT_TRUE(alias_taken(reply, 2).ok());

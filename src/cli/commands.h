@@ -25,9 +25,16 @@ Status apply_files(const Session& session, const std::vector<std::string>& files
 // Prints what apply would change, line by line; returns how many objects would.
 Result<std::int64_t> diff_files(const Session& session, const std::vector<std::string>& files);
 // `kind` in any case; FJ-1016 with the nearest when there is none such.
-Status get_object(const Session& session, const std::string& kind, const std::string& name);
+// As typed: "Grant" and "risk", or "Grant/risk" and "".
+struct ObjectWords {
+  std::string kind;
+  std::string name;
+};
+// Kind and name apart; FJ-1016 when one of them is missing.
+Result<ObjectWords> split_object(const ObjectWords& words);
+Status get_object(const Session& session, const ObjectWords& words);
 Status list_objects(const Session& session, const std::string& kind);
-Status delete_object(const Session& session, const std::string& kind, const std::string& name);
+Status delete_object(const Session& session, const ObjectWords& words);
 // Every object of the project, after its Zone and the Project itself: apply accepts it anywhere.
 Status export_objects(const Session& session);
 Status show_kinds(const Session& session);
@@ -79,6 +86,18 @@ Status plan_policy(const SimulateChoice& choice, OutputFormat format);
 // The same by the server, with its own history and the jobs that wait there (policy_plan.cc).
 Status plan_live(const Session& session, const std::string& file, const std::string& report);
 
+// A folder that a keeper persists checkpoints into (keeping.h).
+struct KeepChoice {
+  std::string folder;
+  std::string memory_folder;  // "": below /dev/shm.
+  std::string memory = "8Gi";
+  int last = 2;
+  int best = 1;
+  bool lower_is_better = false;
+  std::string wait = "60s";          // For the newest to be on disk, before and after the command.
+  std::vector<std::string> command;  // Of `checkpoints keep`.
+};
+
 // Distributed training (launch.cc): on this machine, without a server.
 struct LaunchChoice {
   std::vector<std::string> command;
@@ -99,6 +118,7 @@ struct LaunchChoice {
   std::string silence = "1200ms";
   std::string run_id;       // "": a new one.
   std::string checkpoints;  // FALAJ_CKPT_DIR; "": none.
+  KeepChoice keep;          // Its folder "": nobody keeps what workers save.
   std::string report;       // JSON file to write; "": none.
 };
 // Returns the exit code of the gang, 0 to 255, or that of a failure of ours.
@@ -113,16 +133,6 @@ Status list_kept(const std::string& folder, OutputFormat format);
 Status verify_kept(const std::string& folder, OutputFormat format);
 // Prints where the newest whole one is; `to` not empty: copies it into that new folder.
 Status restore_kept(const std::string& folder, const std::string& to, OutputFormat format);
-struct KeepChoice {
-  std::string folder;
-  std::string memory_folder;  // "": below /dev/shm.
-  std::string memory = "8Gi";
-  int last = 2;
-  int best = 1;
-  bool lower_is_better = false;
-  std::string wait = "60s";  // For the newest to be on disk, before and after the command.
-  std::vector<std::string> command;
-};
 // Runs the command and persists what it saves; the exit code is the command's.
 int run_with_keeper(const KeepChoice& choice);
 
@@ -167,6 +177,7 @@ Status show_audit(const Session& session, const AuditFilter& filter);
 Status verify_audit(const Session& session);
 Status replay_audit(const Session& session, std::int64_t sequence);
 enum class Openings : std::uint8_t { kClosed, kOpened };
+Status erase_audit_texts(const Session& session, std::int64_t sequence);
 Status show_audit_entry(const Session& session, std::int64_t sequence, Openings openings);
 // The newest signed head, or with kSign one made now; its text goes to standard output.
 enum class SignNow : std::uint8_t { kNo, kYes };

@@ -18,9 +18,10 @@ Error error_of_reply(const net::ClientReply& reply) {
                            reply.body.substr(0, 200)};
   }
   std::string message = body->text("detail", body->text("error", body->text("title")));
-  if (reply.status == 403 && body->has("instance")) {
-    message += " (falaj why-denied " + body->text("instance") + ")";
-  }
+  const std::string request = body->text("instance");
+  if (reply.status == 403 && !request.empty()) message += " (falaj why-denied " + request + ")";
+  // A 404 may be a refusal in the words of what does not exist: its id finds out.
+  if (reply.status == 404 && !request.empty()) message += " (request " + request + ")";
   // A known code says its class more exactly than the status does.
   if (const ErrorInfo* info = find_error(body->text("code"))) return Error{info->id, message};
   return Error{code, message};
@@ -62,9 +63,10 @@ ExitCode exit_code(Code code) {
 
 int fail(const Error& error) {
   const ErrorInfo& info = error_info(error.id);
-  std::fprintf(stderr, "falaj: %s\n  %s %.*s. %.*s\n", error.message.c_str(),
-               to_string(error.id).c_str(), static_cast<int>(info.title.size()), info.title.data(),
-               static_cast<int>(info.next_step.size()), info.next_step.data());
+  if (!error.message.empty())
+    std::fprintf(stderr, "falaj: %s\n  %s %.*s. %.*s\n", error.message.c_str(),
+                 to_string(error.id).c_str(), static_cast<int>(info.title.size()),
+                 info.title.data(), static_cast<int>(info.next_step.size()), info.next_step.data());
   return static_cast<int>(error.id == ErrorId::kUsage ? ExitCode::kUsage : exit_code(error.code));
 }
 

@@ -24,7 +24,7 @@ enum class ExitCode : int {
 ExitCode exit_code(Code code);
 
 // Prints "falaj: <message>" with code and next step on standard error; returns the exit code, which
-// is kUsage for FJ-1016.
+// is kUsage for FJ-1016. Prints nothing of an error without a message: that was told already.
 int fail(const Error& error);
 
 // The array, or an empty one when a server (older or newer than us) sent something else.

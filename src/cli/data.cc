@@ -67,6 +67,13 @@ Status ingest(const Session& session, const std::string& view, const std::string
                  "in twice\n",
                  cell(report["duplicate_of"]).c_str());
   }
+  for (const Value& each : items(report["warnings"])) {
+    const std::string line = cell(each["first_line"]);
+    std::fprintf(stderr, "falaj: warning: %s rows break an expectation%s: %s\n",
+                 cell(each["rows"]).c_str(),
+                 line == "0" ? "" : (", the first in line " + line).c_str(),
+                 each.text("expectation").c_str());
+  }
   Table table({"LINE", "REASON"});
   for (const Value& row : items(report["examples"])) {
     table.add({cell(row["line"]), row.text("reason")});

@@ -146,6 +146,17 @@ Status logout(const Session& session) {
   return {};
 }
 
+namespace {
+
+// As it was believed once, so that the printed command works as it stands.
+std::string authority_words(const Target& target) {
+  if (target.authority.empty()) return "";
+  const bool plain = target.authority.find_first_of(" '\"$\\") == std::string::npos;
+  return " --ca " + (plain ? target.authority : "'" + target.authority + "'");
+}
+
+}  // namespace
+
 Status set_up(const Session& session, const std::string& link, const std::string& name) {
   const std::size_t at = link.find("/setup#");
   if (at == std::string::npos) {
@@ -162,7 +173,8 @@ Status set_up(const Session& session, const std::string& link, const std::string
   const Value made = FALAJ_TRY(ask(own, net::Method::kPost, "/api/v1/setup", body));
   print(session.format, made,
         made.text("name") + " is the first administrator; next: falaj login --server " +
-            own.target.server + " --user " + made.text("name") + "\n");
+            own.target.server + authority_words(own.target) + " --user " + made.text("name") +
+            "\n");
   return {};
 }
 

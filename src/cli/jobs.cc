@@ -1,9 +1,13 @@
 // jobs: submit, list, get, why, cancel, logs, top.
+#include <algorithm>
 #include <cstdio>
+#include <numeric>
 
 #include "base/json.h"
 #include "base/units.h"
+#include "cli/code_capture.h"
 #include "cli/job_commands.h"
+#include "jobs/exit_error.h"
 
 namespace falaj::cli {
 namespace {
@@ -23,6 +27,47 @@ std::string what_of(const Value& job) {
   return words.empty() ? job.text("type") : words.substr(0, 40);
 }
 
+std::vector<double> column(const Value& usage, std::string_view name) {
+  std::vector<double> out;
+  for (const Value& each : items(usage[name])) {
+    out.push_back(each.is_number() ? each.as_double() : 0);
+  }
+  return out;
+}
+
+constexpr std::size_t kPictureWidth = 60;
+constexpr std::size_t kSmallWidth = 16;
+constexpr std::size_t kPicturesMax = 20;
+
+// Two lines under a job, "" when there were no samples.
+std::string pictures(const Value& usage) {
+  const std::vector<double> memory = column(usage, "memory_bytes");
+  const std::vector<double> cpus = column(usage, "cpus");
+  if (memory.empty() || cpus.empty()) return "";
+  const double most = *std::max_element(memory.begin(), memory.end());
+  const double used = std::accumulate(cpus.begin(), cpus.end(), 0.0);
+  const double limit = usage.number("memory_max");
+  const double cpus_max = usage.number("cpus_max");
+  return "# memory " + sparkline(memory, limit, kPictureWidth) + " at most " +
+         format_bytes(static_cast<std::int64_t>(most)) + " of " +
+         format_bytes(static_cast<std::int64_t>(limit)) + "\n# cpus   " +
+         sparkline(cpus, cpus_max, kPictureWidth) + " " +
+         cell(Value(used / static_cast<double>(cpus.size()))) + " of " + cell(Value(cpus_max)) +
+         "\n";
+}
+
+// What the job is made of, so that it can be run again (jobs/capture.h).
+Value capture_of(const JobChoice& choice) {
+  Value capture;
+  if (!choice.no_capture) {
+    capture = choice.code.empty() ? capture_folder(".", OutsideGit::kNothing)
+                                  : capture_folder(choice.code, OutsideGit::kFiles);
+  }
+  if (choice.seed) capture["seed"] = *choice.seed;
+  if (!choice.data.empty()) capture["data"]["training_set"] = choice.data;
+  return capture;
+}
+
 Result<Value> body_of(const JobChoice& choice) {
   Value body;
   body["command"] = Value::array();
@@ -30,11 +75,16 @@ Result<Value> body_of(const JobChoice& choice) {
   body["resources"]["cpus"] = choice.cpus;
   body["resources"]["memory"] = choice.memory;
   body["resources"]["gpus"] = choice.gpus;
+  if (!choice.disk.empty()) body["resources"]["disk"] = choice.disk;
+  if (choice.bound) body["resources"]["bound"] = true;
   body["priority"] = choice.priority;
   body["attempts_max"] = choice.attempts_max;
   if (!choice.name.empty()) body["name"] = choice.name;
   if (!choice.queue.empty()) body["queue"] = choice.queue;
+  if (!choice.runtime.empty()) body["runtime"] = choice.runtime;
   if (!choice.time_max.empty()) body["time_max"] = choice.time_max;
+  if (!choice.deadline.empty()) body["deadline"] = choice.deadline;
+  if (Value capture = capture_of(choice); !capture.is_null()) body["capture"] = capture;
   body["after"] = Value::array();
   for (const std::string& id : choice.after) body["after"].push(id);
   for (const std::string& variable : choice.env) {
@@ -72,14 +122,30 @@ Status follow_to_end(Connection& connection, const std::string& id) {
                                          job.text("status") + ": follow it again"};
   }
   const ErrorInfo* info = find_error(job.text("code"));
-  return Error{info == nullptr ? ErrorId::kJobFailed : info->id,
-               "job " + id + " " + job.text("status") + ": " + job.text("error")};
+  return Error{
+      info == nullptr ? ErrorId::kJobFailed : info->id,
+      "job " + id + " " + job.text("status") + ": " + jobs::without_log(job.text("error"))};
+}
+
+Status submit_array(const Session& session, const JobChoice& choice, Value body, Wait wait) {
+  if (wait == Wait::kWait) {
+    return Error{ErrorId::kUsage, "--wait is for one job: leave it out, and list the array's jobs"};
+  }
+  body["count"] = choice.array;
+  auto connection = FALAJ_TRY(Connection::open(session.target));
+  const Value reply = FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/job-arrays", body));
+  const auto ids = items(reply["jobs"]);
+  std::string text = "submitted " + std::to_string(ids.size()) + " jobs";
+  if (!ids.empty()) text += ": " + cell(ids.front()) + " to " + cell(ids.back());
+  print(session.format, reply, text + "\n");
+  return {};
 }
 
 }  // namespace
 
 Status submit_job(const Session& session, const JobChoice& choice, Wait wait) {
-  const Value body = FALAJ_TRY(body_of(choice));
+  Value body = FALAJ_TRY(body_of(choice));
+  if (choice.array != 0) return submit_array(session, choice, std::move(body), wait);
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value job = FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/jobs", body));
   const std::string id = job.text("id");
@@ -91,7 +157,8 @@ Status submit_job(const Session& session, const JobChoice& choice, Wait wait) {
   return follow_to_end(*connection, id);
 }
 
-Status show_jobs(const Session& session, const std::string& id, JobView view) {
+Status show_jobs(const Session& session, const std::string& id, JobView view,
+                 std::int64_t attempt) {
   if (id.empty() && view == JobView::kLog) {
     return Error{ErrorId::kUsage, "--log needs the id of a job: falaj jobs lists them"};
   }
@@ -108,15 +175,24 @@ Status show_jobs(const Session& session, const std::string& id, JobView view) {
     return {};
   }
   if (view == JobView::kLog) {
-    const std::string text = FALAJ_TRY(connection->raw(path_of(id) + "/log"));
+    const std::string which = attempt == 0 ? "" : "?attempt=" + std::to_string(attempt);
+    const std::string text = FALAJ_TRY(connection->raw(path_of(id) + "/log" + which));
     Value value;
     value["id"] = id;
     value["log"] = text;
     print(session.format, value, text);
     return {};
   }
-  const Value job = FALAJ_TRY(connection->get(path_of(id)));
-  print(session.format == OutputFormat::kTable ? OutputFormat::kYaml : session.format, job, "");
+  Value job = FALAJ_TRY(connection->get(path_of(id)));
+  job["usage"] = FALAJ_TRY(connection->get(path_of(id) + "/usage"));
+  if (session.format != OutputFormat::kTable) {
+    print(session.format, job, "");
+    return {};
+  }
+  const std::string drawn = pictures(job["usage"]);
+  job.as_object().erase("usage");
+  print(OutputFormat::kYaml, job, "");
+  print(OutputFormat::kTable, {}, drawn);
   return {};
 }
 
@@ -146,14 +222,23 @@ Status follow_job(const Session& session, const std::string& id) {
 Status show_job_usage(const Session& session) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(connection->get("/api/v1/job-usage"));
-  Table table({"JOB", "NAME", "QUEUE", "CPUS", "MEMORY", "GPUS", "CPU S", "USED", "SINCE"});
+  Table table({"JOB", "NAME", "QUEUE", "CPUS", "MEMORY", "GPUS", "CPU S", "USED", "SINCE",
+               "CPUS OVER TIME", "MEMORY OVER TIME"});
+  std::size_t drawn = 0;
   for (const Value& job : items(reply["jobs"])) {
     const Value& request = job["request"];
+    // One more call each, and a screen has only so many lines.
+    Value usage;
+    if (session.format == OutputFormat::kTable && drawn++ < kPicturesMax) {
+      usage = connection->get(path_of(job.text("id")) + "/usage").value_or(Value());
+    }
     const Value& used = job["memory_bytes"];
     table.add({job.text("id"), request.text("name"), request.text("queue", "default"),
                cell(request["cpus"]), format_bytes(request.integer("memory")),
                cell(request["gpus"]), cell(job["cpu_seconds"]),
-               used.is_null() ? "-" : format_bytes(used.as_int()), job.text("started_at")});
+               used.is_null() ? "-" : format_bytes(used.as_int()), job.text("started_at"),
+               sparkline(column(usage, "cpus"), request.number("cpus"), kSmallWidth),
+               sparkline(column(usage, "memory_bytes"), request.number("memory"), kSmallWidth)});
   }
   print(session.format, reply,
         table.empty() ? "no job runs in project '" + session.target.project + "'\n" : table.str());

@@ -1,6 +1,5 @@
 // launch: the workers of distributed training.
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -11,6 +10,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <system_error>
@@ -21,7 +21,9 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/keeping.h"
 #include "cli/local_file.h"
+#include "cli/own_machine.h"
 #include "launch/agent.h"
 #include "launch/launch.h"
 
@@ -75,23 +77,6 @@ void write_all(int fd, std::string_view text) {
     if (written <= 0) return;  // Nobody reads it any more; the workers go on.
     text.remove_prefix(static_cast<std::size_t>(written));
   }
-}
-
-launch::Environment own_environment() {
-  launch::Environment env;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string_view text = *each;
-    const std::size_t equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    env.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return env;
-}
-
-int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 Status read_workers(const std::string& text, launch::Policy& policy) {
@@ -153,7 +138,26 @@ Result<std::string> checkpoint_folder(const std::string& given) {
                "make the folder of --checkpoints, " + given + ": " + error.message()};
 }
 
+// A keeper beside this machine's workers, if one is wanted: where they save, and at every start
+// what they go on from. It must outlive the node.
+Result<std::unique_ptr<Keeping>> keep_for(const LaunchChoice& choice,
+                                          launch::LocalNodeOptions& node) {
+  if (choice.keep.folder.empty()) return std::unique_ptr<Keeping>();
+  std::unique_ptr<Keeping> keeping = FALAJ_TRY(Keeping::start(choice.keep));
+  node.checkpoint_folder = keeping->saves_path();
+  node.restore = [kept = keeping.get()](launch::Begins who) {
+    if (who == launch::Begins::kAll) kept->drop_incomplete();
+    return kept->restore_path();
+  };
+  return keeping;
+}
+
 Result<launch::LocalNodeOptions> local_node(const LaunchChoice& choice) {
+  if (!choice.checkpoints.empty() && !choice.keep.folder.empty()) {
+    return Error{ErrorId::kUsage,
+                 "--checkpoints is a folder that you keep, --archive one that "
+                 "falaj keeps: give one of them"};
+  }
   launch::LocalNodeOptions node;
   node.argv = choice.command;
   node.inherited = own_environment();
@@ -207,24 +211,45 @@ Result<int> join(const LaunchChoice& choice) {
   options.node = FALAJ_TRY(local_node(choice));
   options.tell = tell;
   const sigset_t signals = block_stop_signals();
+  const std::unique_ptr<Keeping> keeping = FALAJ_TRY(keep_for(choice, options.node));
   std::unique_ptr<launch::Agent> agent = FALAJ_TRY(launch::Agent::join(std::move(options)));
-  const SignalWatch watch(
-      signals, [&agent] { agent->notice(); }, [&agent] { agent->kill(); });
-  return agent->run();
+  int code = 0;
+  {
+    const SignalWatch watch(
+        signals, [&agent] { agent->notice(); }, [&agent] { agent->kill(); });
+    code = agent->run();
+  }
+  agent.reset();  // Nobody saves any more.
+  if (keeping) FALAJ_TRY(keeping->finish());
+  return code;
+}
+
+Value report_of(const launch::LaunchReport& report, const Keeping* keeping) {
+  Value value = launch::to_value(report);
+  if (keeping == nullptr) return value;
+  const auto newest = keeping->newest();
+  value["checkpoint"] = newest ? jobs::checkpoint::to_value(*newest) : Value();
+  return value;
 }
 
 Result<int> launch_all(const LaunchChoice& choice) {
   launch::LaunchOptions options = FALAJ_TRY(options_of(choice));
   const sigset_t signals = block_stop_signals();
+  const std::unique_ptr<Keeping> keeping = FALAJ_TRY(keep_for(choice, options.node));
   std::unique_ptr<launch::Launch> run = FALAJ_TRY(launch::Launch::create(std::move(options)));
   if (run->port() != 0) tell("nodes may join at port " + std::to_string(run->port()));
   const SignalWatch watch(
       signals, [&run] { run->launcher().notice(); }, [&run] { run->launcher().kill(); });
   const launch::LaunchReport report = run->run();
-  if (!choice.report.empty()) {
-    FALAJ_TRY(write_private(choice.report, to_pretty_json(launch::to_value(report)) + "\n"));
+  const Status kept = keeping ? keeping->finish() : Status{};
+  // As a job it tells the server which worker failed first (jobs/post_mortem.h).
+  const char* wanted = std::getenv("FALAJ_REPORT");
+  const std::string path = choice.report.empty() && wanted != nullptr ? wanted : choice.report;
+  if (!path.empty()) {
+    FALAJ_TRY(write_private(path, to_pretty_json(report_of(report, keeping.get())) + "\n"));
   }
   if (report.code != 0) tell(report.reason);
+  FALAJ_TRY(kept);
   return report.code;
 }
 

@@ -129,6 +129,18 @@ std::string object_table(const Value::Array& objects) {
 
 }  // namespace
 
+Result<ObjectWords> split_object(const ObjectWords& words) {
+  ObjectWords out = words;
+  const std::size_t slash = words.kind.find('/');
+  if (words.name.empty() && slash != std::string::npos) {
+    out = {words.kind.substr(0, slash), words.kind.substr(slash + 1)};
+  }
+  if (!out.kind.empty() && !out.name.empty()) return out;
+  return Error{ErrorId::kUsage, "'" + words.kind + "' names no object: write " +
+                                    (out.kind.empty() ? "KIND" : out.kind) + " NAME, or " +
+                                    (out.kind.empty() ? "KIND" : out.kind) + "/NAME"};
+}
+
 Status apply_files(const Session& session, const std::vector<std::string>& files, DryRun dry_run) {
   const Value body = FALAJ_TRY(read_documents(session, files));
   auto connection = FALAJ_TRY(Connection::open(session.target));
@@ -169,11 +181,12 @@ Result<std::int64_t> diff_files(const Session& session, const std::vector<std::s
   return static_cast<std::int64_t>(reply["differs"].as_array().size());
 }
 
-Status get_object(const Session& session, const std::string& kind, const std::string& name) {
+Status get_object(const Session& session, const ObjectWords& words) {
+  const ObjectWords asked = FALAJ_TRY(split_object(words));
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Kind known = FALAJ_TRY(find_kind(*connection, kind));
+  const Kind known = FALAJ_TRY(find_kind(*connection, asked.kind));
   const Value object = FALAJ_TRY(
-      connection->get("/api/v1/objects/" + url_encode(known.name) + "/" + url_encode(name)));
+      connection->get("/api/v1/objects/" + url_encode(known.name) + "/" + url_encode(asked.name)));
   const OutputFormat format =
       session.format == OutputFormat::kTable ? OutputFormat::kYaml : session.format;
   print(format, object, "");
@@ -197,12 +210,13 @@ Status list_objects(const Session& session, const std::string& kind) {
   return {};
 }
 
-Status delete_object(const Session& session, const std::string& kind, const std::string& name) {
+Status delete_object(const Session& session, const ObjectWords& words) {
+  const ObjectWords asked = FALAJ_TRY(split_object(words));
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Kind known = FALAJ_TRY(find_kind(*connection, kind));
+  const Kind known = FALAJ_TRY(find_kind(*connection, asked.kind));
   const Value reply = FALAJ_TRY(connection->call(
-      net::Method::kDelete, "/api/v1/objects/" + url_encode(known.name) + "/" + url_encode(name),
-      Value()));
+      net::Method::kDelete,
+      "/api/v1/objects/" + url_encode(known.name) + "/" + url_encode(asked.name), Value()));
   print(session.format, reply, "deleted " + reply.text("deleted") + "\n");
   return {};
 }

@@ -132,6 +132,22 @@ void Progress::done(std::string_view result) {
                static_cast<int>(result.size()), result.data());
 }
 
+std::string sparkline(const std::vector<double>& values, double most, std::size_t width) {
+  static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr double kSteps = 8;
+  const std::size_t parts = std::min(values.size(), width);
+  if (most <= 0 && !values.empty()) most = *std::max_element(values.begin(), values.end());
+  std::string out;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(part * values.size() / parts);
+    const auto end =
+        values.begin() + static_cast<std::ptrdiff_t>((part + 1) * values.size() / parts);
+    const double share = most > 0 ? *std::max_element(begin, end) / most : 0;
+    out += kBars[static_cast<std::size_t>(std::clamp(share * kSteps, 0.0, kSteps - 1))];
+  }
+  return out;
+}
+
 void print(OutputFormat format, const Value& value, const std::string& table) {
   std::string text = table;
   if (format == OutputFormat::kJson) text = to_pretty_json(value) + "\n";

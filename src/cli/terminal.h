@@ -55,6 +55,10 @@ class Progress {
   bool finished_ = false;
 };
 
+// "▁▂▅█": values from 0 to `most` (their own greatest when that is 0), the largest of each of at
+// most `width` parts; "" for none.
+std::string sparkline(const std::vector<double>& values, double most, std::size_t width);
+
 // Prints a value: JSON or YAML as asked; kTable prints `table`.
 void print(OutputFormat format, const Value& value, const std::string& table);
 

@@ -31,5 +31,14 @@ TEST(Terminal, cells_are_short) {
   EXPECT_EQ(cell(Value(true)), "true");
 }
 
+TEST(Terminal, a_sparkline_shows_the_largest_of_each_part) {
+  EXPECT_EQ(sparkline({}, 1, 8), "");
+  EXPECT_EQ(sparkline({0, 4, 8}, 8, 8), "▁▅█");
+  EXPECT_EQ(sparkline({0, 1}, 0, 8), "▁█") << "without a limit the greatest is the limit";
+  EXPECT_EQ(sparkline({0, 0}, 0, 8), "▁▁");
+  EXPECT_EQ(sparkline({0, 0, 0, 9, 0, 0, 0, 0}, 9, 2), "█▁") << "a peak is never averaged away";
+  EXPECT_EQ(sparkline({100, -1}, 8, 8), "█▁") << "out of range";
+}
+
 }  // namespace
 }  // namespace falaj::cli

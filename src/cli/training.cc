@@ -55,7 +55,8 @@ Status train(const Session& session, const std::string& job, Wait wait) {
     std::fprintf(stderr, "warning: %s\n", cell(warning).c_str());
   }
   if (wait == Wait::kNo) {
-    print(session.format, started, "started run " + started.text("run") + "\n");
+    print(session.format, started,
+          "started run " + started.text("run") + " as job " + started.text("job") + "\n");
     return {};
   }
   Progress progress("train", job);

@@ -37,18 +37,50 @@ void add_request(CLI::App& command, JobChoice& choice) {
   command.add_option("--memory", choice.memory, "Memory: its part and its limit")
       ->capture_default_str();
   command.add_option("--gpus", choice.gpus, "GPUs")->capture_default_str();
+  command.add_flag("--bound", choice.bound,
+                   "Whole processors of one memory node, chosen for it, with that node's memory");
+  command.add_option("--disk", choice.disk,
+                     "What it may keep in its folder (default: jobs.disk_max)");
   command.add_option("--queue", choice.queue, "Queue of the project (default: its default)");
+  command.add_option("--runtime", choice.runtime, "Runtime of the project (default: the machine)");
   command.add_option("--priority", choice.priority, "Higher goes first, -1000 to 1000")
       ->capture_default_str();
   command.add_option("--time-max", choice.time_max, "Stopped after this: 90s, 2h");
+  command.add_option("--deadline", choice.deadline,
+                     "When it is wanted (RFC 3339): first among its priority when that is near");
   command.add_option("--attempts", choice.attempts_max, "Tries, if it fails")
       ->capture_default_str();
+  command.add_option("--array", choice.array, "So many of them, told apart by FALAJ_ARRAY_INDEX");
   command.add_option("--after", choice.after, "Start once this job has succeeded; may be repeated")
       ->allow_extra_args(false);
   command.add_option("--env", choice.env, "NAME=value; may be repeated")->allow_extra_args(false);
   command.add_option("--name", choice.name, "For people");
+  command.add_option("--seed", choice.seed, "Seed: in FALAJ_SEED and PYTHONHASHSEED");
+  command.add_option("--training-set", choice.data, "TrainingSet whose fingerprint is kept");
+  command.add_option(
+      "--code", choice.code,
+      "Folder whose state is kept with the job (default: this one, if git knows it)");
+  command.add_flag("--no-capture", choice.no_capture, "Keep nothing of the code");
   command.add_option("command", choice.command, "The program and its arguments, after --")
       ->required();
+}
+
+// How `checkpoints keep` and `launch --archive` keep what workers save.
+void add_keeping(CLI::App& command, KeepChoice& keep) {
+  command.add_option("--last", keep.last, "How many of the newest are kept")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--best", keep.best, "How many of the best are kept, by NAME.metric.json")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command.add_flag("--lower-is-better", keep.lower_is_better, "The metric is a loss");
+  command.add_option("--memory", keep.memory, "How much may wait in memory")->capture_default_str();
+  command.add_option("--memory-folder", keep.memory_folder,
+                     "Where it waits (default: a folder of this archive below /dev/shm)");
+  command
+      .add_option("--wait", keep.wait,
+                  "For the newest to be on disk before and after the workers run")
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -86,9 +118,12 @@ void Tree::add_jobs() {
          [this](const Session& s) { return explain_job(s, words_.name); });
   of_one("cancel", "Stop a job, or take it out of the queue",
          [this](const Session& s) { return cancel_job(s, words_.name); });
-  of_one("logs", "Print what a job wrote", [this](const Session& s) {
-    return words_.follow ? follow_job(s, words_.name) : show_jobs(s, words_.name, JobView::kLog);
-  })->add_flag("-f,--follow", words_.follow, "Go on until it ends");
+  CLI::App* logs = of_one("logs", "Print what a job wrote", [this](const Session& s) {
+    return words_.follow ? follow_job(s, words_.name)
+                         : show_jobs(s, words_.name, JobView::kLog, words_.attempt);
+  });
+  CLI::Option* follow = logs->add_flag("-f,--follow", words_.follow, "Go on until it ends");
+  logs->add_option("--attempt", words_.attempt, "Of an earlier attempt")->excludes(follow);
   remote(*jobs, "top", "Jobs that run now and what they take",
          [](const Session& s) { return show_job_usage(s); });
 }
@@ -186,8 +221,37 @@ void Tree::add_launch() {
   command->add_option("--run-id", launch_.run_id, "Name of the run (default: a new one)");
   command->add_option("--checkpoints", launch_.checkpoints,
                       "Folder that workers find as FALAJ_CKPT_DIR");
+  command->add_option(
+      "--archive", launch_.keep.folder,
+      "Folder where a keeper persists what workers save into $FALAJ_CKPT_DIR; every "
+      "start finds the newest as $FALAJ_CKPT_RESTORE");
+  add_keeping(*command, launch_.keep);
   command->add_option("--report", launch_.report, "JSON file to write at the end");
   command->add_option("command", launch_.command, "After --: the program and its arguments");
+}
+
+void Tree::add_advise(CLI::App& train) {
+  CLI::App* command = local(train, "advise",
+                            "Try a program in a few short steps: precision, processes, threads "
+                            "and batch; writes the TrainJob",
+                            [this] { return done(advise_training(advise_)); });
+  command->add_option("--memory", advise_.memory, "Limit of all processes together: 4Gi")
+      ->required();
+  command->add_option("--cpus", advise_.cpus, "Processors to share out (default: all)")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--batch", advise_.batch, "The batch to begin with")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str();
+  command->add_option("--batch-max", advise_.batch_max, "No larger one is tried")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str();
+  command->add_option("--params", advise_.params, "JSON that the program finds in FALAJ_PARAMS")
+      ->capture_default_str();
+  command->add_option("--time-max", advise_.time_max, "Of one trial")->capture_default_str();
+  command->add_option("--name", advise_.name, "Of the TrainJob")->capture_default_str();
+  command->add_option("--out", advise_.out, "File to write (default: standard output)");
+  command->add_option("command", advise_.command, "The program and its arguments, after --")
+      ->required();
 }
 
 void Tree::add_topology() {
@@ -223,18 +287,7 @@ void Tree::add_checkpoints() {
       with_folder(local(*checkpoints, "keep",
                         "Run a command that saves into $FALAJ_CKPT_DIR, and persist what it saves",
                         [this] { return run_with_keeper(keep_); }));
-  keep->add_option("--last", keep_.last, "How many of the newest are kept")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  keep->add_option("--best", keep_.best, "How many of the best are kept, by NAME.metric.json")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  keep->add_flag("--lower-is-better", keep_.lower_is_better, "The metric is a loss");
-  keep->add_option("--memory", keep_.memory, "How much may wait in memory")->capture_default_str();
-  keep->add_option("--memory-folder", keep_.memory_folder,
-                   "Where it waits (default: a folder of this archive below /dev/shm)");
-  keep->add_option("--wait", keep_.wait, "For the newest to be on disk when the command has ended")
-      ->capture_default_str();
+  add_keeping(*keep, keep_);
   keep->add_option("command", keep_.command, "The command, after --")->required();
 }
 

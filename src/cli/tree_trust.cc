@@ -72,11 +72,15 @@ void Tree::add_audit() {
   show->add_option("sequence", words_.sequence, "Number of the entry")->required();
   show->add_flag("--openings", words_.log,
                  "With the texts behind its commitments: reasons, who read what. This is audited");
+  remote(*audit, "erase",
+         "Forget the texts behind an entry's commitments (names, addresses, reasons); it stays",
+         [this](const Session& s) { return erase_audit_texts(s, words_.sequence); })
+      ->add_option("sequence", words_.sequence, "Number of the entry")
+      ->required();
   add_proofs(*audit);
   remote(*audit, "replay", "Recompute a decision of the loop from its recorded inputs",
          [this](const Session& s) { return replay_audit(s, words_.sequence); })
-      ->add_option("sequence", words_.sequence, "Number of the entry")
-      ->required();
+      ->add_option("sequence", words_.sequence, "Number of the entry");
 }
 
 // What falaj-verify needs, and what a witness does.

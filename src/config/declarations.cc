@@ -29,12 +29,24 @@ const std::vector<Setting> kSettings = {
      "Who cosigns tree heads: a folder (file:///…) or another Falaj (https://…); empty: nobody."},
     {"data.dir", kText, "./falaj-data", "The folder that holds everything Falaj keeps."},
     {"jobs.concurrency", kInteger, "1", "How many training jobs run at once.", 1, 256},
+    {"jobs.disk_max", kBytes, "10Gi",
+     "What one command may keep in its folder, and gets unless it asks for less; past it the job "
+     "is "
+     "killed.",
+     kMi, 64 * kTi},
+    {"jobs.io_max", kBytes, "0",
+     "Bytes a second that one command may read from the data folder's disk, and as many that it "
+     "may write; 0: no limit.",
+     0, 64 * kTi},
     {"jobs.memory_max", kBytes, "4Gi", "Memory of one job; past it the job is killed.", 64 * kMi,
      64 * kTi},
     {"jobs.node_cpus", kInteger, "0",
      "Processors of this machine that jobs share; 0: all that Falaj may use.", 0, 4'096},
     {"jobs.node_memory", kBytes, "0", "Memory of this machine that jobs share; 0: all of it.", 0,
      64 * kTi},
+    {"jobs.oci_runtime", kText, "",
+     "The program that runs OCI images, by its whole path; empty: runc, or crun where that is what "
+     "is installed."},
     {"jobs.processes_max", kInteger, "64", "Processes and threads of one job.", 8, 65'536},
     {"jobs.readable", kText, "",
      "Folders that submitted commands may read beside the system's, separated by ':'."},
@@ -115,7 +127,7 @@ const std::vector<Setting> kSettings = {
     {"server.connections_max", kInteger, "12000",
      "Open connections; further ones are refused until one closes.", 1, 1'000'000},
     {"server.grpc_port", kInteger, "7071",
-     "Reserved for the gRPC dialect: nothing listens on it yet.", 0, 65'535},
+     "The port of the inference protocol over gRPC; 0 lets the system choose.", 0, 65'535},
     {"server.header_timeout", kDuration, "10s",
      "How long a client may take to send its request's head.", 10 * kMillisecond, kHour},
     {"server.host", kText, "127.0.0.1",

@@ -145,6 +145,12 @@ TEST(Merkle, refuses_what_cannot_be_proven) {
   EXPECT_FALSE(verify_inclusion(leaves[0], 5, head, {}).ok());
   EXPECT_FALSE(verify_consistency(head, {4, naive_root(leaves, 0, 4)}, {}).ok());
   EXPECT_FALSE(verify_consistency({0, head.root}, head, {}).ok());
+  // What leads to the root by chance of shape: a leaf behind the only one, the root as a leaf, and
+  // a smaller tree that was built around the root of the larger.
+  EXPECT_FALSE(verify_inclusion(leaves[0], 1, {1, leaves[0]}, {}).ok());
+  EXPECT_FALSE(verify_inclusion(head.root, 0, head, {}).ok());
+  const TreeHead around{2, node_hash(head.root, leaves[1])};
+  EXPECT_FALSE(verify_consistency({3, head.root}, around, {head.root, leaves[1]}).ok());
   EXPECT_FALSE(verify_consistency(head, {5, empty_root()}, {}).ok());
 }
 

@@ -59,8 +59,11 @@ std::int64_t move_behind(int to, const std::string& from) {
 Result<BoundedLog> BoundedLog::open(const std::string& path, std::int64_t bytes_max) {
   BoundedLog log;
   log.path_ = path;
-  log.head_ = open_append(path);
-  if (!log.head_.valid()) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  struct stat info {};
+  const bool there = ::lstat(path.c_str(), &info) == 0;
+  if (there) log.head_ = open_append(path);
+  if (there ? !log.head_.valid() : ::access(folder.c_str(), W_OK | X_OK) != 0) {
     return Error(Code::kUnavailable, "open the log " + path + ": " + std::strerror(errno));
   }
   const std::int64_t max = std::max(bytes_max, kBytesLeast);
@@ -70,6 +73,8 @@ Result<BoundedLog> BoundedLog::open(const std::string& path, std::int64_t bytes_
 }
 
 void BoundedLog::write(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (!head_.valid()) head_ = open_append(path_);
   if (head_left_ > 0) {
     const auto taken =
         static_cast<std::size_t>(std::min(head_left_, static_cast<std::int64_t>(bytes.size())));
@@ -103,6 +108,7 @@ std::int64_t BoundedLog::bytes_cut() const { return dropped_; }
 
 std::int64_t BoundedLog::finish() {
   tail_.reset();
+  if (!head_.valid() && dropped_ == 0) return 0;  // Nothing was printed.
   if (dropped_ > 0) {
     append(head_.get(), "\n[" + std::to_string(dropped_) + " bytes of this log were left out]\n");
   }

@@ -19,8 +19,9 @@ namespace falaj::exec {
 // Not thread-safe; one writer for a path.
 class BoundedLog {
  public:
-  // Appends to the file if it is there (then its bytes count). kUnavailable with errno's text when
-  // it cannot be opened. `bytes_max` below 4 KiB counts as 4 KiB.
+  // Appends to the file if it is there (then its bytes count); otherwise it is made when something
+  // is written. kUnavailable with errno's text when it cannot be. `bytes_max` below 4 KiB counts as
+  // 4 KiB.
   static Result<BoundedLog> open(const std::string& path, std::int64_t bytes_max);
 
   // Never fails for the process's sake: bytes that the disk refuses count as left out.

@@ -21,8 +21,11 @@ namespace falaj::exec {
 struct Sandbox {
   bool enabled = false;
   std::vector<std::string> read_only;  // Folders or files; the system's libraries are always added.
-  std::vector<std::string> read_write;  // Folders.
+  std::vector<std::string> read_write;  // Folders, and devices: these can be controlled too.
   bool network = false;
+  // It may ask which interfaces its network has (getifaddrs), as gloo and MPI do to find each other
+  // over 127.0.0.1. Of the kernel's own sockets that is the only kind it gets.
+  bool interfaces = false;
   // Names of protections (ChildExit::protections). Looked at by the child itself, before it becomes
   // the program.
   std::vector<std::string> required;
@@ -36,6 +39,20 @@ struct Limits {
   std::int64_t file_bytes_max = 0;  // 0 = none. Of one file; past it the child gets SIGXFSZ.
   std::int64_t processes_max = 0;   // 0 = none. Processes and threads; past it fork fails in it.
   double cpus_max = 0;              // 0 = none. Processor time; past it the child is held back.
+  // 0 = none. What lies in the work folder and in disk_folders, all together, in blocks of the
+  // disk: looked at every second and at the end, so that a quick writer gets past it by what it
+  // writes in a second. Past it the child is killed, and said to be.
+  std::int64_t disk_bytes_max = 0;
+  // 0 = none. Of a ward: so many whole processors are chosen for it, near to one memory node if one
+  // has so many, that no other bound ward has while others are idle.
+  std::int64_t bound_cpus = 0;
+  // Which processors it may run on, and which nodes its memory may come from: "0-3,8"; "": any.
+  std::string processors{};
+  std::string memory_nodes{};
+  // 0 = none. Bytes a second that it may read from the disk with its work folder, and as many that
+  // it may write; with control groups of version 1 only what bypasses the page cache is written so.
+  std::int64_t io_bytes_max = 0;
+  std::vector<std::string> disk_folders{};  // Absolute; neither in another nor in the work folder.
   bool operator==(const Limits&) const = default;
 };
 
@@ -45,7 +62,14 @@ struct Inherited {
   std::shared_ptr<const Descriptor> file;
 };
 
-enum class ExitReason : std::uint8_t { kExited, kSignalled, kOutOfMemory, kTimedOut, kStopped };
+enum class ExitReason : std::uint8_t {
+  kExited,
+  kSignalled,
+  kOutOfMemory,
+  kTimedOut,
+  kStopped,
+  kOutOfDisk,
+};
 
 struct ChildExit {
   ExitReason reason = ExitReason::kExited;
@@ -54,7 +78,8 @@ struct ChildExit {
   std::int64_t memory_peak_bytes = 0;
   Duration cpu_time{};
   // Which protections held, by name: "no_new_privs", "landlock", "cgroup-memory",
-  // "cgroup-pids", "cgroup-cpu", "netns", "no-capabilities", "seccomp"; exec/sandbox.h tells more.
+  // "cgroup-pids", "cgroup-cpu", "cgroup-cpuset", "cgroup-io", "affinity", "netns",
+  // "hidden-processes", "no-capabilities", "seccomp"; exec/sandbox.h tells more.
   std::vector<std::string> protections;
   std::vector<std::string> protections_refused;  // "landlock: Function not implemented"
   std::string output;  // The last 64 KiB that it printed, unless that went to a file.

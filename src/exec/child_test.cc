@@ -504,6 +504,31 @@ TEST_F(SandboxTest, read_only_means_read_only) {
   EXPECT_EQ(seen, "rows\n");
 }
 
+// /dev/ptmx stands for any device: it answers an ioctl that asks for a number.
+TEST_F(SandboxTest, a_device_that_is_named_can_be_used_and_no_other) {
+  if (::access("/dev/ptmx", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/ptmx here";
+  const auto seen = [this](std::vector<std::string> more) {
+    std::filesystem::remove(folder_ + "/log");
+    ChildSpec spec = sandboxed("");
+    spec.argv = {"/usr/bin/python3", "-c",
+                 "import fcntl, os, struct\n"
+                 "try:\n"
+                 "  f = os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY)\n"
+                 "  fcntl.ioctl(f, 0x80045430, struct.pack('I', 0))\n"
+                 "  print('used')\n"
+                 "except PermissionError: print('refused')\n"
+                 "except FileNotFoundError: print('not there')\n"};
+    spec.sandbox.read_write.insert(spec.sandbox.read_write.end(), more.begin(), more.end());
+    const ChildExit end = run(std::move(spec));
+    return held(end, "landlock") ? log_text() : "no landlock";
+  };
+  const std::string without = seen({});
+  if (without == "no landlock") GTEST_SKIP() << "this kernel has no Landlock";
+  EXPECT_EQ(without, "refused\n");
+  EXPECT_EQ(seen({"/dev/full"}), "refused\n") << "another device";
+  EXPECT_EQ(seen({"/dev/ptmx"}), "used\n");
+}
+
 TEST_F(SandboxTest, has_no_network_but_itself) {
   ChildSpec spec = sandboxed("");
   spec.argv = {"/usr/bin/python3", "-c",
@@ -535,6 +560,42 @@ TEST_F(SandboxTest, opens_no_socket_but_internet_ones_and_pairs) {
   EXPECT_EQ(log_text(),
             "EAFNOSUPPORT\nmade\nmade\n"
             "EAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\na pair\n");
+}
+
+TEST_F(SandboxTest, lists_its_interfaces_when_it_may_and_opens_nothing_else_for_it) {
+  ChildSpec spec = sandboxed("");
+  spec.sandbox.interfaces = true;
+  spec.argv = {
+      "/usr/bin/python3", "-c",
+      "import errno, socket\n"
+      "def make(family, protocol=0):\n"
+      "    try: socket.socket(family, socket.SOCK_DGRAM, protocol).close(); print('made')\n"
+      "    except OSError as why: print(errno.errorcode[why.errno])\n"
+      "print([name for _, name in socket.if_nameindex()])\n"
+      "make(socket.AF_INET); make(socket.AF_NETLINK)\n"
+      "make(socket.AF_NETLINK, 9); make(socket.AF_NETLINK, 12); make(socket.AF_UNIX)\n"};
+  const ChildExit end = run(std::move(spec));
+  ASSERT_TRUE(held(end, "seccomp"));
+  if (!held(end, "netns")) GTEST_SKIP() << "this machine refuses network namespaces";
+  // 9: the kernel's audit; 12: its packet filter.
+  EXPECT_EQ(log_text(), "['lo']\nmade\nmade\nEAFNOSUPPORT\nEAFNOSUPPORT\nEAFNOSUPPORT\n");
+}
+
+TEST_F(SandboxTest, reads_the_classes_of_pci_devices_with_its_interfaces_and_nothing_else_of_them) {
+  const std::string look =
+      "ls /sys/bus/pci/devices >/dev/null 2>&1 && echo listed; "
+      "for d in /sys/bus/pci/devices/*; do cat $d/class >/dev/null 2>&1 && echo class; "
+      "cat $d/vendor >/dev/null 2>&1 && echo vendor; done | sort -u; exit 0";
+  ChildSpec spec = sandboxed(look);
+  const ChildExit without = run(std::move(spec));
+  if (!held(without, "landlock")) GTEST_SKIP() << "this kernel has no Landlock";
+  if (!std::filesystem::exists("/sys/bus/pci/devices")) GTEST_SKIP() << "no PCI bus here";
+  EXPECT_EQ(log_text(), "");
+  spec = sandboxed(look);
+  spec.sandbox.interfaces = true;
+  run(std::move(spec));
+  const bool some = !std::filesystem::is_empty("/sys/bus/pci/devices");
+  EXPECT_EQ(log_text(), some ? "listed\nclass\n" : "listed\n");
 }
 
 // As on a machine that grants no namespaces. For a process that ends soon.
@@ -702,6 +763,37 @@ TEST_F(ChildTest, dies_with_a_server_that_is_killed) {
   ASSERT_EQ(::kill(static_cast<pid_t>((*server)->pid()), SIGKILL), 0);
   EXPECT_EQ((*server)->wait().code, SIGKILL);
   await_end(sleeper);
+}
+
+TEST_F(ChildTest, a_sandbox_shows_no_other_process) {
+  ChildSpec spec =
+      shell("tr '\\0' ' ' < /proc/self/cmdline; cat /proc/$OUTSIDE/cmdline; ls -d /proc/[0-9]*");
+  spec.env.emplace_back("OUTSIDE", std::to_string(::getpid()));
+  spec.sandbox.enabled = true;
+  spec.sandbox.read_write = {folder_};
+  const ChildExit exit = run(std::move(spec));
+  const auto held = std::find(exit.protections.begin(), exit.protections.end(), "hidden-processes");
+  if (held == exit.protections.end()) GTEST_SKIP() << "this machine does not grant it";
+  EXPECT_TRUE(log_text().starts_with("tr ")) << "its own is there: " << log_text();
+  EXPECT_NE(log_text().find("/cmdline: No such file"), std::string::npos) << log_text();
+  EXPECT_EQ(log_text().find("/proc/" + std::to_string(::getpid()) + "\n"), std::string::npos);
+}
+
+TEST_F(ChildTest, who_fills_its_folder_is_ended_and_it_is_said) {
+  ChildSpec spec = shell("i=0; while true; do head -c 200000 /dev/zero > f$i; i=$((i + 1)); done");
+  spec.limits.disk_bytes_max = 20 << 20;
+  spec.limits.run_time_max = Duration::seconds(60);
+  EXPECT_EQ(run(std::move(spec)).reason, ExitReason::kOutOfDisk);
+}
+
+TEST_F(ChildTest, one_large_file_and_a_quick_end_are_too_much_too) {
+  ChildSpec spec = shell("head -c 9000000 /dev/zero > large; exit 0");
+  spec.limits.disk_bytes_max = 4 << 20;
+  spec.limits.file_bytes_max = (4 << 20) + 1;
+  EXPECT_EQ(run(spec).reason, ExitReason::kOutOfDisk);
+  spec.limits.disk_bytes_max = 16 << 20;
+  spec.limits.file_bytes_max = 0;
+  EXPECT_EQ(run(spec).reason, ExitReason::kExited);
 }
 
 }  // namespace

@@ -116,6 +116,22 @@ bool maker_is_dead(std::string_view name) {
   return maker > 0 && ::kill(static_cast<pid_t>(maker), 0) != 0 && errno == ESRCH;
 }
 
+const char* name_of(Controller controller) {
+  switch (controller) {
+    case Controller::kMemory:
+      return "cgroup-memory";
+    case Controller::kProcesses:
+      return "cgroup-pids";
+    case Controller::kCpu:
+      return "cgroup-cpu";
+    case Controller::kCpuSet:
+      return "cgroup-cpuset";
+    case Controller::kIo:
+      return "cgroup-io";
+  }
+  return "cgroup";
+}
+
 }  // namespace
 
 // Makes a folder of ours below `parent` and opens its list of members.
@@ -145,12 +161,12 @@ ControlGroup::Place& ControlGroup::last_place() {
 std::unique_ptr<ControlGroup> ControlGroup::create_in(Version version, const std::string& parent,
                                                       const GroupLimits& limits,
                                                       const std::string& tag) {
-  std::unique_ptr<ControlGroup> group(new ControlGroup(version, tag));
+  std::unique_ptr<ControlGroup> group(new ControlGroup(version, limits, tag));
   if (!group->enter(parent)) return nullptr;
   if (version == Version::kV2 && !exists(group->folder() + "/memory.max")) {
     // The controllers may exist without being handed down yet; each by itself, since one that is
     // missing would refuse all.
-    for (const char* controller : {"+memory", "+pids", "+cpu"}) {
+    for (const char* controller : {"+memory", "+pids", "+cpu", "+cpuset", "+io"}) {
       write_text(parent + "/cgroup.subtree_control", controller);
     }
     if (!exists(group->folder() + "/memory.max")) return nullptr;
@@ -196,7 +212,7 @@ void ControlGroup::sweep_tagged(const std::string& tag) {
   for (const std::string& own : {own_group("\n0::"), std::string()}) {
     for (const char* mount : kV2Mounts) sweep(mount + own, left_over);
   }
-  for (const char* controller : {"memory", "pids", "cpu"}) {
+  for (const char* controller : {"memory", "pids", "cpu", "cpuset", "blkio"}) {
     const std::string mount = std::string("/sys/fs/cgroup/") + controller;
     for (const std::string& own : {own_group(std::string(":") + controller + ":"), std::string()}) {
       sweep(mount + own, left_over);
@@ -238,16 +254,46 @@ void ControlGroup::limit_others(const GroupLimits& limits) {
     limit_other(Controller::kProcesses, "/sys/fs/cgroup/pids",
                 ":pids:", {{"pids.max", std::to_string(limits.processes_max)}});
   }
-  if (limits.cpus_max <= 0) return;
+  if (limits.cpus_max > 0) limit_cpu(limits.cpus_max);
+  if (!limits.processors.empty()) bind(limits);
+  if (limits.io_bytes_max > 0) limit_io(limits);
+}
+
+void ControlGroup::limit_cpu(double cpus) {
   constexpr std::int64_t kPeriod = 100'000;  // Microseconds; the kernel's own default.
-  const auto quota =
-      std::to_string(static_cast<std::int64_t>(limits.cpus_max * static_cast<double>(kPeriod)));
+  const auto quota = std::to_string(static_cast<std::int64_t>(cpus * static_cast<double>(kPeriod)));
   const std::string period = std::to_string(kPeriod);
   if (version_ == Version::kV2) {
     limit_other(Controller::kCpu, "", "", {{"cpu.max", quota + " " + period}});
   } else {
     limit_other(Controller::kCpu, "/sys/fs/cgroup/cpu",
                 ":cpu:", {{"cpu.cfs_period_us", period}, {"cpu.cfs_quota_us", quota}});
+  }
+}
+
+// In version 1 a group without memory nodes takes nobody in.
+void ControlGroup::bind(const GroupLimits& limits) {
+  std::string nodes = limits.memory_nodes;
+  if (nodes.empty()) {
+    nodes = read_text("/sys/devices/system/node/has_memory");
+    nodes.resize(std::min(nodes.find('\n'), nodes.size()));
+  }
+  limit_other(Controller::kCpuSet, "/sys/fs/cgroup/cpuset",
+              ":cpuset:", {{"cpuset.cpus", limits.processors}, {"cpuset.mems", nodes}});
+}
+
+void ControlGroup::limit_io(const GroupLimits& limits) {
+  const std::string bytes = std::to_string(limits.io_bytes_max);
+  if (limits.io_device.empty()) {
+    refused_.emplace_back("cgroup-io: the work folder lies on no disk of its own");
+  } else if (version_ == Version::kV2) {
+    limit_other(Controller::kIo, "", "",
+                {{"io.max", limits.io_device + " rbps=" + bytes + " wbps=" + bytes}});
+  } else {
+    const std::string rule = limits.io_device + " " + bytes;
+    limit_other(
+        Controller::kIo, "/sys/fs/cgroup/blkio", ":blkio:",
+        {{"blkio.throttle.read_bps_device", rule}, {"blkio.throttle.write_bps_device", rule}});
   }
 }
 
@@ -273,8 +319,7 @@ void ControlGroup::limit_other(Controller controller, std::string_view v1_mount,
   if (done) {
     limited_.push_back(controller);
   } else {
-    refused_.push_back(std::string(controller == Controller::kCpu ? "cgroup-cpu" : "cgroup-pids") +
-                       ": the limit cannot be written");
+    refused_.push_back(std::string(name_of(controller)) + ": the limit cannot be written");
   }
 }
 
@@ -303,6 +348,41 @@ bool ControlGroup::try_remove() {
     return ::rmdir(each.path.c_str()) == 0 || errno == ENOENT;
   });
   return folders_.empty();
+}
+
+// Only version 1 lets the peak be set back.
+bool ControlGroup::renew() {
+  constexpr std::int64_t kLeftMost = 1 << 20;
+  if (version_ != Version::kV1 || folders_.empty() || !refused_.empty() || out_of_memory()) {
+    return false;
+  }
+  for (const Folder& each : folders_) {
+    if (!each.procs.open() || !members_of(each.path).empty()) return false;
+  }
+  return leading_number(read_text(folder() + "/memory.usage_in_bytes")) <= kLeftMost &&
+         write_text(folder() + "/memory.max_usage_in_bytes", "0");
+}
+
+std::unique_ptr<ControlGroup> SpareGroups::take(const GroupLimits& limits) {
+  MutexLock lock(mutex_);
+  const auto at = std::find_if(spare_.begin(), spare_.end(),
+                               [&](const auto& group) { return group->asked() == limits; });
+  if (at == spare_.end()) return nullptr;
+  std::unique_ptr<ControlGroup> group = std::move(*at);
+  spare_.erase(at);
+  return group;
+}
+
+std::unique_ptr<ControlGroup> SpareGroups::keep(std::unique_ptr<ControlGroup> group) {
+  if (!group || !group->renew()) return group;
+  MutexLock lock(mutex_);
+  // The oldest goes: what was asked for last is asked for next.
+  if (spare_.size() < kMost) {
+    spare_.push_back(std::move(group));
+    return nullptr;
+  }
+  std::swap(spare_.front(), group);
+  return group;
 }
 
 void ControlGroup::kill_all() const {

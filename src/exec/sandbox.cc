@@ -6,11 +6,13 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/netlink.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,8 +21,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <set>
+#include <utility>
 
+#include "base/mutex.h"
+#include "base/time.h"
 #include "exec/internal/sandbox.h"
 
 namespace falaj::exec {
@@ -101,10 +108,22 @@ void allow_program(int ruleset, std::uint64_t handled, const std::string& path) 
   allow(ruleset, handled, place, kReadExecute);
 }
 
+// A place that every program may use.
+struct SystemPlace {
+  Fd place;
+  std::uint64_t rights = 0;
+};
+using SystemPlaces = std::vector<SystemPlace>;
+
 // The system as every program needs it: libraries, time zones, user names; no keys and no hashes.
-void allow_system(int ruleset, std::uint64_t handled) {
+SystemPlaces open_system() {
+  SystemPlaces out;
+  const auto add = [&](const std::string& path, std::uint64_t rights) {
+    Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    if (place.open()) out.push_back({std::move(place), rights});
+  };
   for (const char* path : {"/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/alternatives"}) {
-    allow(ruleset, handled, path, kReadExecute);
+    add(path, kReadExecute);
   }
   for (const char* path : {"/etc/ld.so.cache",
                            "/etc/ld.so.conf",
@@ -126,13 +145,44 @@ void allow_system(int ruleset, std::uint64_t handled) {
                            "/sys/kernel/mm/transparent_hugepage",
                            "/dev/random",
                            "/dev/urandom"}) {
-    allow(ruleset, handled, path, kRead);
+    add(path, kRead);
   }
   for (const char* path : {"/dev/null", "/dev/zero", "/dev/full", "/dev/tty"}) {
-    allow(ruleset, handled, path, kReadWriteFile);
+    add(path, kReadWriteFile);
   }
-  for (const std::string& folder : loaded_library_folders()) {
-    allow(ruleset, handled, folder, kReadExecute);
+  for (const std::string& folder : loaded_library_folders()) add(folder, kReadExecute);
+  return out;
+}
+
+Mutex system_mutex;
+
+// Looked up at most once a second: a file may be replaced, and many children start in a second.
+std::shared_ptr<const SystemPlaces> system_places() {
+  constexpr std::int64_t kFreshNanos = 1'000'000'000;
+  static std::shared_ptr<const SystemPlaces> places;
+  static std::int64_t looked_at = 0;
+  MutexLock lock(system_mutex);
+  const std::int64_t now = monotonic_nanos();
+  if (!places || now - looked_at > kFreshNanos) {
+    places = std::make_shared<const SystemPlaces>(open_system());
+    looked_at = now;
+  }
+  return places;
+}
+
+void allow_system(int ruleset, std::uint64_t handled) {
+  const auto places = system_places();
+  for (const SystemPlace& each : *places) allow(ruleset, handled, each.place, each.rights);
+}
+
+// Gloo looks among the PCI devices for what stands behind an interface, and fails when it may not:
+// which there are, and of which class each is.
+void allow_pci_classes(int ruleset, std::uint64_t handled) {
+  const std::string devices = "/sys/bus/pci/devices";
+  allow(ruleset, handled, devices, kRead);
+  std::error_code error;
+  for (const auto& device : std::filesystem::directory_iterator(devices, error)) {
+    allow(ruleset, handled, device.path().string() + "/class", kRead);
   }
 }
 
@@ -156,13 +206,20 @@ void plan_landlock(SandboxPlan& plan, const Sandbox& sandbox, const std::string&
     return;
   }
   const int ruleset = plan.landlock_files.get();
+  plan.landlock_read = kRead & attributes.files;
   allow_system(ruleset, attributes.files);
   allow_program(ruleset, attributes.files, program);
+  if (sandbox.interfaces) allow_pci_classes(ruleset, attributes.files);
   for (const std::string& path : sandbox.read_only) {
     allow(ruleset, attributes.files, path, kReadExecute);
   }
   for (const std::string& path : sandbox.read_write) {
-    allow(ruleset, attributes.files, path, attributes.files & ~kIoctlDevice);
+    const Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    // A device that is named by itself is to be used; one in a folder is there by accident.
+    struct stat about {};
+    const bool device = place.open() && ::fstat(place.get(), &about) == 0 && S_ISCHR(about.st_mode);
+    allow(ruleset, attributes.files, place,
+          device ? kReadWriteFile | kIoctlDevice : attributes.files & ~kIoctlDevice);
   }
   if (!sandbox.network && abi >= 4) {
     RulesetAttributes no_tcp;
@@ -195,7 +252,8 @@ void bring_up_loopback() {
 
 int enter_namespaces(const SandboxPlan& plan) {
   int flags = CLONE_NEWIPC | CLONE_NEWUTS;
-  if (!plan.network) flags |= CLONE_NEWNET;
+  const bool entered = plan.network_fd >= 0 && ::setns(plan.network_fd, CLONE_NEWNET) == 0;
+  if (!plan.network && !entered) flags |= CLONE_NEWNET;
   if (!plan.privileged) flags |= CLONE_NEWUSER;
   if (::unshare(flags) != 0) return errno;
   if (!plan.privileged) {
@@ -208,8 +266,31 @@ int enter_namespaces(const SandboxPlan& plan) {
       return errno;
     }
   }
-  if (!plan.network) bring_up_loopback();
+  if (!plan.network && !entered) bring_up_loopback();
   return 0;
+}
+
+// A /proc of its own that shows what it may trace, and Landlock grants that of nobody outside:
+// other jobs' command lines and environments are not there. Only who may mount can have one, and a
+// namespace of users does not make one such.
+int hide_processes(const SandboxPlan& plan) {
+  if (!plan.privileged) return EPERM;
+  if (!plan.landlock_files.open()) return ENOSYS;
+  if (::unshare(CLONE_NEWNS) != 0) return errno;
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return errno;
+  if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=ptraceable") !=
+      0) {
+    return errno;
+  }
+  landlock_path_beneath_attr rule{};
+  rule.allowed_access = plan.landlock_read;
+  rule.parent_fd = ::open("/proc", O_PATH | O_CLOEXEC);
+  if (rule.parent_fd < 0) return errno;
+  const long added = ::syscall(SYS_landlock_add_rule, plan.landlock_files.get(),
+                               LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+  const int error = added == 0 ? 0 : errno;
+  ::close(rule.parent_fd);
+  return error;
 }
 
 int restrict_with(int ruleset) {
@@ -280,13 +361,13 @@ constexpr std::uint32_t kNamespaceFlags = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_
 // own services, which neither Landlock nor a network of its own keeps from it; pairs of them stay.
 // Where the machine's network was to be out of reach and no own one was granted, none are left.
 constexpr std::uint32_t kFamilies[] = {AF_INET, AF_INET6};
-enum class Reach : std::uint8_t { kOwnNetwork, kNothing };
+enum class Reach : std::uint8_t { kOwnNetwork, kAndItsInterfaces, kNothing };
 
 int refuse_calls(Reach reach) {
   constexpr std::size_t kCalls = std::size(kRefusedCalls);
   constexpr std::size_t kFamiliesMost = std::size(kFamilies);
   constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
-  sock_filter program[kCalls + kFamiliesMost + 19];
+  sock_filter program[kCalls + kFamiliesMost + 22];
   std::size_t n = 0;
   const auto load = [](std::size_t offset) {
     return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
@@ -307,12 +388,18 @@ int refuse_calls(Reach reach) {
   program[n++] = BPF_STMT(BPF_RET | BPF_K, kRefuse);
   program[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   const std::size_t families = reach == Reach::kNothing ? 0 : kFamiliesMost;
+  const std::size_t to_refusal = families + (reach == Reach::kAndItsInterfaces ? 3 : 0);
   program[n++] =
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, static_cast<std::uint8_t>(families + 3));
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, static_cast<std::uint8_t>(to_refusal + 3));
   program[n++] = load(offsetof(seccomp_data, args));
   for (std::size_t i = 0; i < families; ++i) {
     program[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kFamilies[i],
-                            static_cast<std::uint8_t>(families - i), 0);
+                            static_cast<std::uint8_t>(to_refusal - i), 0);
+  }
+  if (reach == Reach::kAndItsInterfaces) {
+    program[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 2);
+    program[n++] = load(offsetof(seccomp_data, args) + 2 * sizeof(seccomp_data::args[0]));
+    program[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NETLINK_ROUTE, 1, 0);
   }
   program[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT);
   program[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -338,12 +425,20 @@ std::string_view step_name(Step step) {
       return "cgroup-pids";
     case Step::kCpuGroup:
       return "cgroup-cpu";
+    case Step::kCpuSet:
+      return "cgroup-cpuset";
+    case Step::kIoGroup:
+      return "cgroup-io";
+    case Step::kAffinity:
+      return "affinity";
     case Step::kProcessLimit:
       return "rlimit-processes";
     case Step::kMemoryLimit:
       return "rlimit-memory";
     case Step::kNamespaces:
       return "netns";
+    case Step::kProcesses:
+      return "hidden-processes";
     case Step::kLandlockFiles:
       return "landlock";
     case Step::kLandlockNetwork:
@@ -370,6 +465,7 @@ SandboxPlan plan_sandbox(const Sandbox& sandbox, const std::string& program) {
   SandboxPlan plan;
   plan.enabled = sandbox.enabled;
   plan.network = sandbox.network;
+  plan.interfaces = sandbox.interfaces;
   if (!sandbox.enabled) return plan;
   plan.privileged = ::geteuid() == 0;
   const std::string uid = std::to_string(::geteuid());
@@ -407,6 +503,7 @@ void put_on_sandbox(const SandboxPlan& plan, StepReport& report) {
   if (!plan.enabled) return;
   const int namespaces = enter_namespaces(plan);
   report.add(Step::kNamespaces, namespaces);
+  report.add(Step::kProcesses, hide_processes(plan));
   report.add(Step::kLandlockFiles, plan.landlock_files.open()
                                        ? restrict_with(plan.landlock_files.get())
                                        : plan.landlock_error);
@@ -417,7 +514,8 @@ void put_on_sandbox(const SandboxPlan& plan, StepReport& report) {
                plan.landlock_network.open() ? restrict_with(plan.landlock_network.get()) : ENOSYS);
   }
   report.add(Step::kCapabilities, drop_capabilities());
-  report.add(Step::kSystemCalls, refuse_calls(exposed ? Reach::kNothing : Reach::kOwnNetwork));
+  const Reach reach = plan.interfaces ? Reach::kAndItsInterfaces : Reach::kOwnNetwork;
+  report.add(Step::kSystemCalls, refuse_calls(exposed ? Reach::kNothing : reach));
 }
 
 }  // namespace internal
@@ -426,11 +524,12 @@ std::vector<std::string> full_confinement() {
   return {"no_new_privs", "netns", "landlock", "seccomp"};
 }
 
-Result<SandboxReport> probe_sandbox() {
+Result<SandboxReport> probe_sandbox(const ProbeOptions& options) {
   ChildSpec spec;
   spec.argv = {"/bin/true"};
-  spec.work_dir = "/";
+  spec.work_dir = options.folder;
   spec.log_path = "/dev/null";
+  spec.limits.io_bytes_max = options.io_bytes_max;
   spec.sandbox.enabled = true;
   spec.limits.memory_bytes_max = std::int64_t{64} << 20;
   spec.limits.processes_max = 8;

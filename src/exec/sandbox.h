@@ -3,12 +3,15 @@
 // A child is sandboxed by ChildSpec::sandbox (exec/child.h). In this order, each as far as the
 // kernel permits: a control group for memory, processes and
 // processor time, no new privileges, own network, IPC and host-name
-// namespaces (inside a user namespace when Falaj is not root), Landlock (the system's folders
+// namespaces (inside a user namespace when Falaj is not root), a /proc that shows its own processes
+// alone (only where Falaj is root), Landlock (the system's folders
 // readable, the declared folders readable or writable, nothing else), no capabilities, and a filter
 // that refuses system calls such as ptrace, mount and bpf, and sockets other than UNIX and Internet
-// ones (where the kernel refuses the own network, other than UNIX).
+// ones and, if it may list its interfaces, the one for that (where the kernel refuses the own
+// network, other than UNIX).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,7 +28,11 @@ struct SandboxReport {
   std::vector<std::string> refused;  // "netns: Operation not permitted"
 };
 
+struct ProbeOptions {
+  std::string folder = "/";       // On whose disk the next is tried.
+  std::int64_t io_bytes_max = 0;  // 0: not tried.
+};
 // Runs /bin/true in a sandbox and says what held. Takes some milliseconds. For `falaj doctor`.
-Result<SandboxReport> probe_sandbox();
+Result<SandboxReport> probe_sandbox(const ProbeOptions& options = {});
 
 }  // namespace falaj::exec

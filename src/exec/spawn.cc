@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -12,7 +13,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
+#include "exec/internal/processors.h"
 #include "exec/internal/sandbox.h"
 
 namespace falaj::exec::internal {
@@ -37,10 +40,15 @@ struct Launch {
   std::vector<int> group_fds;  // [0]: the one with the memory.
   bool processes_limited = false;
   bool cpu_limited = false;
+  bool cpus_bound = false;
+  bool io_limited = false;
+  bool has_affinity = false;  // To be bound without a group.
+  cpu_set_t affinity{};
   std::int64_t processes_max = 0;
   std::int64_t memory_bytes_max = 0;
   std::int64_t file_bytes_max = 0;
   pid_t parent = -1;
+  bool keeps_orphans = false;
 };
 
 // ---- The child between fork and exec. System calls only, no allocation, no return. ----
@@ -69,6 +77,8 @@ bool join_groups(const Launch& launch, StepReport& report) {
   report.add(Step::kMemoryGroup, error);
   if (launch.processes_limited) report.add(Step::kProcessGroup, error);
   if (launch.cpu_limited) report.add(Step::kCpuGroup, error);
+  if (launch.cpus_bound) report.add(Step::kCpuSet, error);
+  if (launch.io_limited) report.add(Step::kIoGroup, error);
   return error == 0;
 }
 
@@ -88,6 +98,13 @@ void limit_memory(const Launch& launch, StepReport& report) {
   const rlimit limit{bytes, bytes};
   const bool limited = ::setrlimit(RLIMIT_DATA, &limit) == 0;
   report.add(Step::kMemoryLimit, limited ? 0 : errno);
+}
+
+// It may be undone by the program, unlike a group's.
+void bind_without_group(const Launch& launch, StepReport& report) {
+  if (!launch.has_affinity || launch.cpus_bound) return;
+  const bool bound = ::sched_setaffinity(0, sizeof launch.affinity, &launch.affinity) == 0;
+  report.add(Step::kAffinity, bound ? 0 : errno);
 }
 
 void limit_files(const Launch& launch) {
@@ -136,12 +153,14 @@ void arrange_descriptors(const Launch& launch) {
   StepReport report(launch.report_fd);
   limit_memory(launch, report);
   limit_processes(launch, report);
+  bind_without_group(launch, report);
   arrange_descriptors(launch);
   limit_files(launch);
   if (::chdir(launch.work_dir) != 0) give_up(launch, Step::kWorkFolder);
   report.add(Step::kNoNewPrivileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno);
   put_on_sandbox(launch.sandbox, report);
   insist(launch, report);
+  if (launch.keeps_orphans) ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   // Last, because a change of credentials clears it; and the parent may be gone already.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != launch.parent) ::_exit(127);
@@ -251,6 +270,12 @@ Launch lay_out(const ChildSpec& spec, const ControlGroup* group, const ChildEnds
     launch.group_fds = group->procs_fds();
     launch.processes_limited = group->limits(Controller::kProcesses);
     launch.cpu_limited = group->limits(Controller::kCpu);
+    launch.cpus_bound = group->limits(Controller::kCpuSet);
+    launch.io_limited = group->limits(Controller::kIo);
+  }
+  for (const int each : parse_cpu_list(spec.limits.processors)) {
+    if (each < CPU_SETSIZE) CPU_SET(each, &launch.affinity);
+    launch.has_affinity = true;
   }
   launch.processes_max = spec.limits.processes_max;
   launch.memory_bytes_max = spec.limits.memory_bytes_max;
@@ -262,14 +287,50 @@ Launch lay_out(const ChildSpec& spec, const ControlGroup* group, const ChildEnds
   return launch;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FALAJ_MEMORY_WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FALAJ_MEMORY_WATCHED 1
+#endif
+#endif
+
+// Whether the child may use our memory until it is the program, as posix_spawn does: a copy of a
+// large process costs more than all the rest of a start. It may not where it has to enter a
+// namespace of users, which the kernel refuses to who shares memory, nor under a sanitizer.
+bool may_share_memory(const Launch& launch) {
+#ifdef FALAJ_MEMORY_WATCHED
+  (void)launch;
+  return false;
+#else
+  return !launch.sandbox.enabled || launch.sandbox.privileged;
+#endif
+}
+
+int run_shared(void* launch) { run_child(*static_cast<const Launch*>(launch)); }
+
+// This thread sleeps until the child is the program or has ended; the others go on.
+pid_t clone_child(const Launch& launch) {
+  constexpr std::size_t kStackBytes = 256 * 1024;
+  thread_local std::unique_ptr<char[]> stack;
+  if (!stack) stack.reset(new char[kStackBytes]);
+  return ::clone(&run_shared, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD,
+                 const_cast<Launch*>(&launch));
+}
+
 pid_t fork_child(const Launch& launch) {
   // A handler of the server must never run in the half-made child.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::fork();
-  if (pid == 0) run_child(launch);
+  pid_t pid = -1;
+  if (may_share_memory(launch)) {
+    pid = clone_child(launch);
+  } else {
+    pid = ::fork();
+    if (pid == 0) run_child(launch);
+  }
   const int error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = error;
@@ -334,7 +395,8 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group) {
+Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group, const Fd& network,
+                      Orphans orphans) {
   if (spec.argv.empty() || !spec.argv.front().starts_with('/')) {
     return Error(Code::kInvalidArgument, "a child's program must be an absolute path");
   }
@@ -346,6 +408,8 @@ Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group) {
     FALAJ_TRY(open_ends(spec, ours, theirs));
     Launch launch = lay_out(spec, group, theirs);
     launch.sandbox.required = required;
+    launch.keeps_orphans = orphans == Orphans::kItsOwn;
+    if (!spec.sandbox.network) launch.sandbox.network_fd = network.get();
     out.pid = fork_child(launch);
     if (out.pid < 0) return failed("fork");
   }

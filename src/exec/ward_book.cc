@@ -15,11 +15,10 @@
 namespace falaj::exec::internal {
 namespace {
 
-// At most so many begin between two looks at the sockets.
-constexpr std::size_t kBeginAtOnce = 16;
 // At most so many may be between fork and program: moving into control groups takes the kernel
-// milliseconds each, and hardly more for many together.
-constexpr std::size_t kBeginningMax = 64;
+// milliseconds each, and hardly more for many together. As many threads wait for it.
+constexpr std::size_t kBeginningMax = 32;
+constexpr unsigned kStarters = 16;
 // What a ward is served for.
 enum Mark : std::uint64_t { kEnded, kPrinted, kReported, kMarks };
 // How soon to look again at a tree that is still dying, or a group that cannot be removed yet.
@@ -40,6 +39,8 @@ WardEndReason reason_of(ExitReason reason) {
       return WardEndReason::kTimedOut;
     case ExitReason::kStopped:
       return WardEndReason::kStopped;
+    case ExitReason::kOutOfDisk:
+      return WardEndReason::kOutOfDisk;
   }
   return WardEndReason::kLost;
 }
@@ -98,16 +99,24 @@ struct WardBook::Entry {
   Ward ward;
   std::string log_path;
   std::int64_t birth = 0;
-  std::optional<WardSpec> spec;  // Until it has begun.
+  std::optional<WardSpec> spec;   // Until it has begun.
+  std::optional<BoundedLog> log;  // While a thread starts it, …
+  bool stop_wanted = false;       // … and whether it was stopped meanwhile.
   std::unique_ptr<Run> run;
   UsageCurve curve;
+  Binding binding;
   std::optional<WardEnd> coming_end;  // Until it is on the disk.
 
   bool is_over() const { return ward.end.has_value() || coming_end.has_value(); }
 };
 
 WardBook::WardBook(WardJournal journal, std::string tag, int watch)
-    : journal_(std::move(journal)), tag_(std::move(tag)), watch_(watch) {}
+    : journal_(std::move(journal)),
+      tag_(std::move(tag)),
+      watch_(watch),
+      starters_(std::make_unique<Starters>(kStarters)) {
+  this->watch(starters_->ready(), 0);
+}
 
 WardBook::~WardBook() {
   for (const auto& [serial, entry] : running_) entry->run->process->kill_tree();
@@ -152,7 +161,7 @@ Status WardBook::give_up_lost(KeptWard& kept) {
 Status WardBook::start(const std::string& id, WardSpec spec) {
   if (entries_.contains(id)) return {};
   if (entries_.size() >= limits_.known_max ||
-      running_.size() + accepted_.size() >= limits_.running_max) {
+      running_.size() + starting_.size() + accepted_.size() >= limits_.running_max) {
     return Error(Code::kResourceExhausted,
                  "too many wards: " + std::to_string(running_.size() + accepted_.size()) +
                      " run and " + std::to_string(entries_.size()) + " are known");
@@ -175,7 +184,9 @@ Status WardBook::stop(const std::string& id) {
   const auto at = entries_.find(id);
   if (at == entries_.end()) return not_known(id);
   Entry& entry = at->second;
-  if (entry.run && !entry.run->has_begun) {
+  if (entry.log) {
+    entry.stop_wanted = true;
+  } else if (entry.run && !entry.run->has_begun) {
     entry.run->process->kill_now(ExitReason::kStopped);  // There is no program yet to be asked.
   } else if (entry.run) {
     entry.run->process->ask_to_end(ExitReason::kStopped, monotonic_nanos());
@@ -234,7 +245,9 @@ void WardBook::each_after(const std::string& id,
   while (at != entries_.end() && each(at->second.ward)) ++at;
 }
 
-bool WardBook::idle() const { return running_.empty() && accepted_.empty() && ending_.empty(); }
+bool WardBook::idle() const {
+  return running_.empty() && starting_.empty() && accepted_.empty() && ending_.empty();
+}
 
 void WardBook::note(Status status) {
   if (!status.ok() && failure_.ok()) failure_ = std::move(status);
@@ -259,13 +272,37 @@ void WardBook::begin(Entry& entry) {
   entry.spec.reset();
   auto log = BoundedLog::open(spec.log_path, spec.log_bytes_max);
   if (!log.ok()) return refuse(entry, log.error());
-  auto started = Supervised::begin(child_of(spec), {GroupUse::kAlways, tag_});
-  if (!started.ok()) return refuse(entry, started.error());
-  entry.run = std::make_unique<Run>(std::move(*started), std::move(*log));
-  entry.run->serial = next_serial_++;
-  running_[entry.run->serial] = &entry;
+  entry.log = std::move(*log);
+  ChildSpec child = child_of(spec);
+  if (spec.limits.bound_cpus > 0) {
+    entry.binding = processors_.take(static_cast<std::size_t>(spec.limits.bound_cpus));
+    child.limits.processors = entry.binding.processor_list;
+    child.limits.memory_nodes = entry.binding.node_list;
+  }
+  const std::uint64_t serial = next_serial_++;
+  starting_[serial] = &entry;
   ++beginning_;
-  watch(entry.run->process->process().report.get(), entry.run->serial * kMarks + kReported);
+  starters_->start(serial, std::move(child), {GroupUse::kAlways, tag_, &groups_, &networks_});
+}
+
+void WardBook::take_started() {
+  for (auto& [serial, started] : starters_->take()) {
+    const auto at = starting_.find(serial);
+    Entry& entry = *at->second;
+    starting_.erase(at);
+    BoundedLog log = *std::exchange(entry.log, std::nullopt);
+    if (!started.ok()) {
+      --beginning_;
+      refuse(entry, started.error());
+      continue;
+    }
+    entry.run = std::make_unique<Run>(std::move(*started), std::move(log));
+    entry.run->serial = serial;
+    running_[serial] = &entry;
+    if (entry.stop_wanted) entry.run->process->kill_now(ExitReason::kStopped);
+    watch(entry.run->process->process().report.get(), serial * kMarks + kReported);
+    look_at_beginning(entry);
+  }
 }
 
 void WardBook::look_at_beginning(Entry& entry) {
@@ -295,6 +332,7 @@ void WardBook::look_at_beginning(Entry& entry) {
 }
 
 void WardBook::serve(std::uint64_t mark) {
+  if (mark == 0) return take_started();
   const auto at = running_.find(mark / kMarks);
   if (at == running_.end()) return;
   Entry& entry = *at->second;
@@ -349,9 +387,11 @@ void WardBook::finish(Entry& entry) {
   how.cpu_time = std::max(exit.cpu_time, entry.ward.usage.cpu_time);
   how.log_bytes_cut = run.log.finish();
   entry.ward.protections_refused = exit.protections_refused;
-  if (auto group = run.process->take_group(); group && !group->try_remove()) {
+  auto group = groups_.keep(run.process->take_group());
+  if (group && !group->try_remove()) {
     emptied_.push_back(std::move(group));
   }
+  networks_.keep(run.process->take_network());
   running_.erase(run.serial);
   entry.run.reset();
   end(entry, std::move(how));
@@ -366,6 +406,7 @@ void WardBook::end(Entry& entry, WardEnd how) {
   note(journal_.ended(ended));
   entry.coming_end = std::move(how);
   entry.spec.reset();
+  processors_.give_back(std::exchange(entry.binding, {}));
   ending_.push_back(entry.ward.id);
 }
 
@@ -383,8 +424,7 @@ void WardBook::work(std::int64_t now) {
   }
   for (Entry* entry : dying) finish(*entry);
   std::erase_if(emptied_, [](const auto& group) { return group->try_remove(); });
-  for (std::size_t begun = 0; committed_ > 0 && begun < kBeginAtOnce && beginning_ < kBeginningMax;
-       ++begun, --committed_) {
+  for (; committed_ > 0 && beginning_ < kBeginningMax; --committed_) {
     Entry& entry = entries_.find(accepted_.front())->second;
     accepted_.pop_front();
     begin(entry);

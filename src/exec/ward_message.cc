@@ -10,8 +10,9 @@
 namespace falaj::exec {
 namespace {
 
-constexpr std::array<std::string_view, 7> kEndReasons = {
-    "exited", "signalled", "out_of_memory", "timed_out", "stopped", "not_started", "lost"};
+constexpr std::array<std::string_view, 8> kEndReasons = {"exited",    "signalled",  "out_of_memory",
+                                                         "timed_out", "stopped",    "not_started",
+                                                         "lost",      "out_of_disk"};
 
 }  // namespace
 
@@ -46,6 +47,10 @@ Value encode(const Limits& limits) {
   out["file"] = limits.file_bytes_max;
   out["processes"] = limits.processes_max;
   out["cpus"] = limits.cpus_max;
+  out["disk"] = limits.disk_bytes_max;
+  out["bound"] = limits.bound_cpus;
+  out["io"] = limits.io_bytes_max;
+  if (!limits.disk_folders.empty()) out["disk_folders"] = value_of(limits.disk_folders);
   return out;
 }
 
@@ -58,6 +63,10 @@ Result<Limits> parse_limits(const Value& value) {
   limits.file_bytes_max = FALAJ_TRY(fields.integer("file", 0, 0, kAny));
   limits.processes_max = FALAJ_TRY(fields.integer("processes", 0, 0, kAny));
   limits.cpus_max = FALAJ_TRY(fields.number("cpus", 0));
+  limits.disk_bytes_max = FALAJ_TRY(fields.integer("disk", 0, 0, kAny));
+  limits.bound_cpus = FALAJ_TRY(fields.integer("bound", 0, 0, 4096));
+  limits.io_bytes_max = FALAJ_TRY(fields.integer("io", 0, 0, kAny));
+  limits.disk_folders = FALAJ_TRY(fields.texts("disk_folders"));
   FALAJ_TRY(fields.finish());
   if (!(limits.cpus_max >= 0 && limits.cpus_max <= 1e6)) {
     return wrong("share of processors is out of range");
@@ -69,6 +78,7 @@ Value encode(const Sandbox& sandbox) {
   Value out;
   out["enabled"] = sandbox.enabled;
   out["network"] = sandbox.network;
+  out["interfaces"] = sandbox.interfaces;
   out["read_only"] = value_of(sandbox.read_only);
   out["read_write"] = value_of(sandbox.read_write);
   out["required"] = value_of(sandbox.required);
@@ -80,6 +90,7 @@ Result<Sandbox> parse_sandbox(const Value& value) {
   Sandbox sandbox;
   sandbox.enabled = FALAJ_TRY(fields.boolean("enabled", false));
   sandbox.network = FALAJ_TRY(fields.boolean("network", false));
+  sandbox.interfaces = FALAJ_TRY(fields.boolean("interfaces", false));
   sandbox.read_only = FALAJ_TRY(fields.texts("read_only"));
   sandbox.read_write = FALAJ_TRY(fields.texts("read_write"));
   sandbox.required = FALAJ_TRY(fields.texts("required"));

@@ -16,8 +16,11 @@ WardRequest a_start() {
   request.spec.log_path = "/somewhere/log";
   request.spec.limits.memory_bytes_max = 1 << 20;
   request.spec.limits.cpus_max = 1.5;
+  request.spec.limits.disk_bytes_max = 3 << 20;
+  request.spec.limits.disk_folders = {"/checkpoints/r1"};
   request.spec.limits.run_time_max = Duration::hours(3);
   request.spec.sandbox.enabled = true;
+  request.spec.sandbox.interfaces = true;
   request.spec.sandbox.read_write = {"/data"};
   request.spec.sandbox.required = {"landlock"};
   return request;

@@ -18,7 +18,8 @@ struct WardenOptions {
 // it is to end. SIGTERM stops all wards and then ends it. Returns an exit code; why it is not 0
 // stands in <folder>/warden.log.
 //
-// One thread, one epoll loop. Everything in the folder is for its owner only:
+// One thread with an epoll loop, and some that start processes for it. Everything in the folder is
+// for its owner only:
 //   lock     held (flock) while it lives; its process number for people
 //   token    what a client must say first: a confined ward can reach the socket, not this file
 //   socket   see exec/internal/ward_message.h

@@ -217,7 +217,8 @@ class WardenClient final : public Wards {
     std::optional<Error> failure;  // No reply came.
     WardReply reply;
     bool done = false;
-    bool lost = false;  // Done, by the loss of the connection.
+    bool lost = false;        // Done, by the loss of the connection.
+    CondVar* told = nullptr;  // Of the one call that waits for it.
     Status error_or_ok() const {
       if (failure) return *failure;
       if (reply.error) return *reply.error;
@@ -258,12 +259,14 @@ class WardenClient final : public Wards {
   // does more when it comes twice.
   std::vector<Answer> ask(std::vector<WardRequest> requests, Need need) {
     std::vector<Answer> answers(requests.size());
+    CondVar told;
     const std::int64_t until = monotonic_nanos() + options_.patience.nanos;
     bool again = true;
     while (again) {
       const std::uint64_t connection = wait_for_connection(need, until);
+      for (Answer& answer : answers) answer.told = &told;
       send(connection, prepare(requests, answers, connection));
-      wait_for(answers, requests, until);
+      wait_for(answers, requests, told, until);
       again = need == Need::kYes && connection != 0 && monotonic_nanos() < until &&
               std::any_of(answers.begin(), answers.end(),
                           [](const Answer& answer) { return answer.lost; });
@@ -275,15 +278,17 @@ class WardenClient final : public Wards {
   std::string prepare(std::vector<WardRequest>& requests, std::vector<Answer>& answers,
                       std::uint64_t connection) {
     std::string bytes;
-    MutexLock lock(mutex_);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       Answer& answer = answers[i];
       if (answer.done && !answer.lost) continue;
+      CondVar* const told = answer.told;
       answer = {};
-      requests[i].number = next_number_++;
+      answer.told = told;
+      requests[i].number = next_number_.fetch_add(1);
       const std::string text = to_text(requests[i]);
       // Looked at here, where there is somebody to tell: the warden only hangs up.
       const auto checked = internal::parse_request(text);
+      MutexLock lock(mutex_);
       if (!checked.ok()) {
         answer.failure = checked.error();
         answer.done = true;
@@ -302,6 +307,7 @@ class WardenClient final : public Wards {
   std::uint64_t wait_for_connection(Need need, std::int64_t until) {
     MutexLock lock(mutex_);
     if (need == Need::kYes) needed_ = true;
+    if (connected_) return connection_;
     changed_.notify_all();
     const auto there = [this]() FALAJ_REQUIRES(mutex_) { return connected_ || closing_; };
     if (need == Need::kYes) changed_.wait_for(mutex_, left(until), there);
@@ -321,13 +327,13 @@ class WardenClient final : public Wards {
   }
 
   void wait_for(std::vector<Answer>& answers, const std::vector<WardRequest>& requests,
-                std::int64_t until) {
+                CondVar& told, std::int64_t until) {
     MutexLock lock(mutex_);
     const auto all_done = [&]() FALAJ_REQUIRES(mutex_) {
       return std::all_of(answers.begin(), answers.end(),
                          [](const Answer& answer) { return answer.done; });
     };
-    if (changed_.wait_for(mutex_, left(until), all_done)) return;
+    if (told.wait_for(mutex_, left(until), all_done)) return;
     for (std::size_t i = 0; i < answers.size(); ++i) {
       if (answers[i].done) continue;
       waiting_.erase(requests[i].number);
@@ -443,6 +449,7 @@ class WardenClient final : public Wards {
       for (auto& [number, answer] : waiting_) {
         answer->failure = unreachable(why_not_);
         answer->done = answer->lost = true;
+        answer->told->notify_one();
       }
       waiting_.clear();
       changed_.notify_all();
@@ -485,8 +492,9 @@ class WardenClient final : public Wards {
       if (at == waiting_.end()) continue;
       at->second->reply = std::move(*reply);
       at->second->done = true;
+      // Under the lock: the call is gone as soon as it sees `done`.
+      at->second->told->notify_one();
       waiting_.erase(at);
-      changed_.notify_all();
     }
   }
 
@@ -505,7 +513,7 @@ class WardenClient final : public Wards {
   bool connected_ FALAJ_GUARDED_BY(mutex_) = false;
   bool closing_ FALAJ_GUARDED_BY(mutex_) = false;
   std::uint64_t connection_ FALAJ_GUARDED_BY(mutex_) = 0;
-  std::int64_t next_number_ FALAJ_GUARDED_BY(mutex_) = 1;
+  std::atomic<std::int64_t> next_number_{1};
   std::string why_not_ FALAJ_GUARDED_BY(mutex_) = "it is not there yet";
   std::map<std::int64_t, Answer*> waiting_ FALAJ_GUARDED_BY(mutex_);
 };

@@ -41,6 +41,7 @@ enum class WardEndReason : std::uint8_t {
   kStopped,      // By Wards::stop.
   kNotStarted,   // There never was a program: `detail` says why.
   kLost,         // Its warden died. It is gone, with its descendants; how it ended is not known.
+  kOutOfDisk,    // Past Limits::disk_bytes_max.
 };
 // "exited", "signalled", "out_of_memory", …
 std::string_view name_of(WardEndReason reason);

@@ -50,10 +50,10 @@ class WardsTest : public ::testing::Test {
     EXPECT_EQ(std::system(("rm -rf '" + folder_ + "'").c_str()), 0);
   }
 
-  void connect() {
+  void connect(std::vector<std::string> warden = {own_program(), "warden"}) {
     WardsOptions options;
     options.folder = folder_ + "/warden";
-    options.warden = {own_program(), "warden"};
+    options.warden = std::move(warden);
     options.patience = Duration::seconds(60);
     options.changed = [this](std::string_view) { bell_.ring(); };
     auto opened = Wards::open(std::move(options));
@@ -430,6 +430,41 @@ TEST_F(WardsTest, keep_their_sandbox) {
     GTEST_SKIP() << "this kernel has no Landlock";
   }
   EXPECT_EQ(text_of(folder_ + "/log"), "refused\n");
+}
+
+TEST_F(WardsTest, are_bound_to_processors_and_held_back_at_the_disk) {
+  WardSpec spec = shell("grep -o 'Cpus_allowed_list.*' /proc/self/status");
+  spec.limits.bound_cpus = 1;
+  spec.limits.io_bytes_max = 64 << 20;
+  const Ward ward = run(spec);
+  EXPECT_EQ(ward.end->code, 0) << ward.end->detail;
+  const std::string list = text_of(folder_ + "/log");
+  EXPECT_NE(list, "");
+  EXPECT_EQ(list.find_first_of(",-"), std::string::npos) << "one processor: " << list;
+  const auto told = [&](const std::string& name) {
+    const auto is = [&](const std::string& each) { return each.starts_with(name); };
+    return std::any_of(ward.protections.begin(), ward.protections.end(), is) ||
+           std::any_of(ward.protections_refused.begin(), ward.protections_refused.end(), is);
+  };
+  EXPECT_TRUE(told("cgroup-cpuset") || told("affinity"));
+  EXPECT_TRUE(told("cgroup-io")) << "granted or refused, but told";
+}
+
+// A warden that finds no control groups, as root: they are taken out of its sight.
+TEST_F(WardsTest, without_a_control_group_what_leaves_the_session_is_ended_too) {
+  const std::string hide = "umount -l -R /sys/fs/cgroup && exec \"$@\"";
+  if (::geteuid() != 0 ||
+      std::system(("unshare -m sh -c '" + hide + "' sh true 2>/dev/null").c_str()) != 0) {
+    GTEST_SKIP() << "cannot hide the control groups here";
+  }
+  connect({"/usr/bin/unshare", "-m", "/bin/sh", "-c", hide, "sh", own_program(), "warden"});
+  const Ward ward =
+      run(shell("setsid sh -c 'echo $$ > pid; exec sleep 1000' & "
+                "while [ ! -s pid ]; do :; done; exit 3"));
+  EXPECT_EQ(ward.end->code, 3) << ward.end->detail;
+  EXPECT_FALSE(grouped(ward));
+  const pid_t stray = std::stoi(text_of(folder_ + "/pid"));
+  EXPECT_NE(::kill(stray, 0), 0) << "an end is told when everything has ended";
 }
 
 }  // namespace

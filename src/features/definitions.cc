@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kFeaturesMax = 4096;
 constexpr std::size_t kColumnNameMax = 128;
+constexpr std::size_t kExpectationsMax = 256;
 
 std::string where(const storage::Object& object) {
   return object.kind + " " + object.name + " spec";
@@ -55,6 +56,26 @@ Result<table::Field> decode_key(const Value& value, const std::string& place) {
   return key;
 }
 
+Result<Severity> decode_severity(Fields& fields) {
+  const std::string severity = FALAJ_TRY(fields.choice("severity", {"block", "warn"}));
+  return severity == "warn" ? Severity::kWarn : Severity::kBlock;
+}
+
+// Whether it is an expression at all is looked at beside the entity and the source.
+Result<RowExpectation> decode_row_expectation(const Value& value, const std::string& place) {
+  Fields fields(value, place + " expect");
+  RowExpectation expect;
+  expect.expr = FALAJ_TRY(fields.required_text("expr"));
+  expect.name = FALAJ_TRY(fields.text("name", expect.expr));
+  expect.severity = FALAJ_TRY(decode_severity(fields));
+  expect.broken_max = FALAJ_TRY(fields.share("broken_max", 1.0));
+  FALAJ_TRY(fields.finish());
+  if (expect.severity == Severity::kWarn && expect.broken_max < 1) {
+    return out_of_range(fields.where() + ": 'broken_max' is for severity: block");
+  }
+  return expect;
+}
+
 Result<Expectation> decode_expectation(const Value& value, table::Type type,
                                        const std::string& place) {
   Fields fields(value, place + " expect");
@@ -65,6 +86,7 @@ Result<Expectation> decode_expectation(const Value& value, table::Type type,
   static_cast<void>(FALAJ_TRY(fields.number("min", 0)));
   static_cast<void>(FALAJ_TRY(fields.number("max", 0)));
   expect.nulls_max = FALAJ_TRY(fields.share("nulls_max", 1.0));
+  expect.severity = FALAJ_TRY(decode_severity(fields));
   FALAJ_TRY(fields.finish());
   const bool number = type == table::Type::kInt64 || type == table::Type::kFloat64;
   if ((expect.min || expect.max) && !number) {
@@ -92,25 +114,91 @@ Result<Feature> decode_feature(const Value& value, const std::string& place) {
   return feature;
 }
 
-// `customer_activity`, or `{merchant_profile: [risk_score]}`.
+Result<ComputedFeature> decode_computed(const Value& value, const std::string& place) {
+  Fields fields(value, place);
+  ComputedFeature out;
+  out.name = FALAJ_TRY(fields.required_text("name"));
+  FALAJ_TRY(check_column(fields.where(), out.name));
+  const std::string type = FALAJ_TRY(fields.required_text("type"));
+  Result<table::Type> parsed = table::parse_type(type);
+  if (!parsed.ok()) return parsed.error().within(place + ": feature \"" + out.name + "\"");
+  out.type = *parsed;
+  out.expr = FALAJ_TRY(fields.required_text("expr"));
+  FALAJ_TRY(fields.finish());
+  return out;
+}
+
+// `[risk_score, {score: merchant_score}]`
+Status decode_taken(const Value::Array& list, const std::string& place, ServiceView& out) {
+  for (const Value& value : list) {
+    if (value.is_string()) {
+      out.features.push_back(value.as_string());
+      out.names.push_back(value.as_string());
+    } else if (value.is_object() && value.as_object().size() == 1 &&
+               value.as_object().begin()->second.is_string()) {
+      out.features.push_back(value.as_object().begin()->first);
+      out.names.push_back(value.as_object().begin()->second.as_string());
+    } else {
+      return Error(ErrorId::kWrongType,
+                   place + ": each feature is a name, or {name: what it is called here}");
+    }
+    FALAJ_TRY(check_column(place, out.names.back()));
+  }
+  FALAJ_TRY(check_distinct(place, out.features));
+  FALAJ_TRY(check_distinct(place, out.names));
+  if (out.names == out.features) out.names.clear();
+  return {};
+}
+
+Error no_features(const std::string& place) {
+  return out_of_range(place +
+                      " names no feature; list some, or give the view's name alone for all of "
+                      "them");
+}
+
+// `{as: origin, features: [temperature], keys: {location_id: origin_id}}`
+Status decode_projection(const Value& value, const std::string& place, ServiceView& out) {
+  Fields fields(value, place);
+  out.as = FALAJ_TRY(fields.text("as"));
+  if (!out.as.empty()) FALAJ_TRY(check_name("alias", out.as));
+  const bool listed = !fields.any("features").is_null();
+  const Value::Array list = FALAJ_TRY(fields.list("features"));
+  FALAJ_TRY(decode_taken(list, place, out));
+  if (listed && list.empty()) return no_features(place);
+  const Value keys = FALAJ_TRY(fields.object("keys"));
+  FALAJ_TRY(fields.finish());
+  if (keys.is_null()) return {};
+  Fields columns(keys, place + " keys");
+  for (const auto& member : keys.as_object()) {
+    std::string column = FALAJ_TRY(columns.required_text(member.first));
+    FALAJ_TRY(check_column(columns.where(), column));
+    out.keys.emplace(member.first, std::move(column));
+  }
+  return {};
+}
+
+// `customer_activity`, `{merchant_profile: [risk_score]}` or `{location: {as: origin, …}}`.
 Result<ServiceView> decode_service_view(const Value& value, const std::string& place) {
   ServiceView out;
   if (value.is_string()) {
     out.view = value.as_string();
   } else if (value.is_object() && value.as_object().size() == 1) {
-    const auto& [view, features] = *value.as_object().begin();
+    const auto& [view, taken] = *value.as_object().begin();
     out.view = view;
-    Fields fields(value, place + " features");
-    out.features = FALAJ_TRY(fields.texts(view));
-    if (out.features.empty()) {
-      return out_of_range(place + ": \"" + view +
-                          "\" names no feature; list some, or give the "
-                          "view's name alone for all of them");
+    const std::string of = place + " features \"" + view + "\"";
+    if (taken.is_object()) {
+      FALAJ_TRY(decode_projection(taken, of, out));
+    } else {
+      Fields fields(value, place + " features");
+      const Value::Array list = FALAJ_TRY(fields.list(view));
+      FALAJ_TRY(decode_taken(list, of, out));
+      if (out.features.empty()) return no_features(of);
     }
-    FALAJ_TRY(check_distinct(place + " " + view, out.features));
   } else {
     return Error(ErrorId::kWrongType,
-                 place + ": each of 'features' is a view's name or {view: [feature, …]}");
+                 place +
+                     ": each of 'features' is a view's name, {view: [feature, …]} or {view: {as, "
+                     "features, keys}}");
   }
   FALAJ_TRY(check_name("FeatureView", out.view));
   return out;
@@ -195,8 +283,9 @@ References check_feature_view(const storage::Object& object) {
 References check_feature_service(const storage::Object& object) {
   const FeatureService service = FALAJ_TRY(decode_feature_service(object));
   std::vector<storage::Reference> out;
+  std::set<std::string_view> named;  // A view may stand there twice, under two aliases.
   for (const ServiceView& view : service.views) {
-    out.push_back(refer(object, "FeatureView", view.view));
+    if (named.insert(view.view).second) out.push_back(refer(object, "FeatureView", view.view));
   }
   return out;
 }
@@ -301,8 +390,18 @@ Result<FeatureView> decode_feature_view(const storage::Object& object) {
   if (view.ttl < Duration{}) return out_of_range(fields.where() + ": 'ttl' is negative");
   std::vector<std::string> names;
   for (const Value& value : FALAJ_TRY(fields.list("features"))) {
-    view.features.push_back(FALAJ_TRY(decode_feature(value, fields.where())));
-    names.push_back(view.features.back().name);
+    if (value.has("expr")) {
+      view.computed.push_back(FALAJ_TRY(decode_computed(value, fields.where() + " features")));
+      names.push_back(view.computed.back().name);
+    } else {
+      view.features.push_back(FALAJ_TRY(decode_feature(value, fields.where())));
+      names.push_back(view.features.back().name);
+    }
+  }
+  std::vector<std::string> expectations;
+  for (const Value& value : FALAJ_TRY(fields.list("expect"))) {
+    view.expect.push_back(FALAJ_TRY(decode_row_expectation(value, fields.where())));
+    expectations.push_back(view.expect.back().name);
   }
   const bool online = FALAJ_TRY(fields.boolean("online", true));
   view.online = online ? OnlineUse::kOnline : OnlineUse::kOffline;
@@ -312,6 +411,10 @@ Result<FeatureView> decode_feature_view(const storage::Object& object) {
                  fields.where() + ": 'features' needs one to 4096 of {name, type}");
   }
   FALAJ_TRY(check_distinct(fields.where() + " features", names));
+  if (view.expect.size() > kExpectationsMax) {
+    return out_of_range(fields.where() + ": 'expect' takes up to 256 expectations");
+  }
+  FALAJ_TRY(check_distinct(fields.where() + " expect", expectations));
   return view;
 }
 
@@ -322,13 +425,25 @@ Result<FeatureService> decode_feature_service(const storage::Object& object) {
   std::vector<std::string> names;
   for (const Value& value : FALAJ_TRY(fields.list("features"))) {
     service.views.push_back(FALAJ_TRY(decode_service_view(value, fields.where())));
-    names.push_back(service.views.back().view);
+    const ServiceView& view = service.views.back();
+    names.push_back(view.as.empty() ? view.view : view.as);
   }
+  std::vector<std::string> computed;
+  for (const Value& value : FALAJ_TRY(fields.list("on_demand"))) {
+    service.on_demand.push_back(FALAJ_TRY(decode_computed(value, fields.where() + " on_demand")));
+    computed.push_back(service.on_demand.back().name);
+  }
+  const bool full = FALAJ_TRY(fields.boolean("full_names", false));
+  service.names = full ? NameStyle::kFull : NameStyle::kBare;
   FALAJ_TRY(fields.finish());
   if (service.views.empty() || service.views.size() > kFeaturesMax) {
     return Error(ErrorId::kMissingField, fields.where() + ": 'features' names no feature view");
   }
   FALAJ_TRY(check_distinct(fields.where() + " features", names));
+  FALAJ_TRY(check_distinct(fields.where() + " on_demand", computed));
+  if (computed.size() > kFeaturesMax) {
+    return out_of_range(fields.where() + ": 'on_demand' takes up to 4096 features");
+  }
   return service;
 }
 
@@ -360,7 +475,7 @@ std::vector<storage::KindInfo> kinds() {
       {"Source", Scope::kProject, "Where rows come from, and which columns tell their times.",
        check_source},
       {"FeatureView", Scope::kProject, "Features of one entity from one source, with expectations.",
-       check_feature_view, check_feature_view_change},
+       check_feature_view, check_feature_view_change, view_beside_its_source},
       {"FeatureService",
        Scope::kProject,
        "The features that a model takes, in order.",

@@ -1,6 +1,7 @@
 // features/definitions.h — Entity, Source, FeatureView, FeatureService and TrainingSet as declared.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,11 +32,28 @@ struct Source {
   std::string created_time;  // "" when the source has none.
 };
 
-// expect: {min: 0, max: 1e6, nulls_max: 0.1%}
+// What becomes of rows that break an expectation.
+enum class Severity : std::uint8_t {
+  kBlock,  // They do not come in: each is kept in quarantine with the reason.
+  kWarn,   // They come in, and are counted in the report.
+};
+
+// expect: {min: 0, max: 1e6, nulls_max: 0.1%, severity: block}
 struct Expectation {
   std::optional<double> min;
   std::optional<double> max;
   double nulls_max = 1.0;  // Share of an ingest; 0 makes each null row a bad row.
+  Severity severity = Severity::kBlock;
+};
+
+// expect: [{name: refunds, expr: "amount >= 0 or refunded", severity: warn, broken_max: 1%}]
+// A row breaks it where the expression (docs/reference/expressions.md) over the row's keys, times
+// and features is false; null is not.
+struct RowExpectation {
+  std::string name;  // The expression itself when none was given.
+  std::string expr;
+  Severity severity = Severity::kBlock;
+  double broken_max = 1.0;  // Past this share of an ingest nothing of it is taken.
 };
 
 struct Feature {
@@ -44,29 +62,51 @@ struct Feature {
   Expectation expect;
 };
 
+// {name: ratio, type: float64, expr: "amount / max(mean, 1)"}: computed whenever it is read, by the
+// same code when a training set is frozen and online; see docs/reference/expressions.md.
+struct ComputedFeature {
+  std::string name;
+  table::Type type = table::Type::kFloat64;
+  std::string expr;
+};
+
 enum class OnlineUse : std::uint8_t { kOffline, kOnline };
 
-// kind: FeatureView   spec: {entity, source, ttl, features: [{name, type, expect}], online: true}
+// kind: FeatureView   spec: {entity, source, ttl, features: [{name, type, expect}],
+//                             expect: [{expr}], online: true}
 struct FeatureView {
   std::string name;
   std::string entity;
   std::string source;
-  Duration ttl{};  // 0 = no limit.
-  std::vector<Feature> features;
+  Duration ttl{};                           // 0 = no limit.
+  std::vector<Feature> features;            // Those that rows bring.
+  std::vector<ComputedFeature> computed{};  // Those with `expr`, over the others, keys and time.
+  std::vector<RowExpectation> expect{};
   OnlineUse online = OnlineUse::kOnline;
 };
 
+// How features are called. Full names are "view__feature".
+enum class NameStyle : std::uint8_t { kBare, kFull };
+
 // One view of a service: all its features, or the named ones.
-//   features: [customer_activity, {merchant_profile: [risk_score]}]
+//   features: [customer_activity, {merchant_profile: [risk_score, {score: merchant_score}]},
+//              {location: {as: origin, keys: {location_id: origin_id}, features: [temperature]}}]
 struct ServiceView {
   std::string view;
-  std::vector<std::string> features;  // Empty: all.
+  std::vector<std::string> features;          // Empty: all.
+  std::vector<std::string> names{};           // What each of `features` is called; empty: the same.
+  std::string as{};                           // In front of full names instead of the view's.
+  std::map<std::string, std::string> keys{};  // The entity's key → the column that brings it.
 };
 
-// kind: FeatureService   spec: {features: [...]}: the contract of a model, in this order.
+// kind: FeatureService
+// spec: {features: [...], on_demand: [{name, type, expr}], full_names: false}
+// The contract of a model: its features in this order, those that are computed from them last.
 struct FeatureService {
   std::string name;
   std::vector<ServiceView> views;
+  std::vector<ComputedFeature> on_demand{};
+  NameStyle names = NameStyle::kBare;
 };
 
 // kind: TrainingSet

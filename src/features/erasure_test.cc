@@ -12,7 +12,7 @@ class ErasureTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(world.sql
                     ->migrate({storage::kObjectsMigration, security::kAuditMigration,
-                               kFeaturesMigration, kErasureMigration})
+                               kFeaturesMigration, kErasureMigration, kReachMigration})
                     .ok());
     world.apply_activity();
     append("1,2026-01-01,2026-01-01,10,dubai\n2,2026-01-01,2026-01-01,20,ajman\n");

@@ -1,15 +1,14 @@
 #include "features/ingest.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
-#include "base/mutex.h"
 #include "features/internal/erasing.h"
 #include "features/internal/quarantine.h"
 #include "features/internal/segment_writer.h"
 #include "features/internal/segments.h"
 #include "features/internal/validation.h"
+#include "features/internal/view_commits.h"
 #include "features/online.h"
 
 namespace falaj::features {
@@ -41,6 +40,12 @@ const storage::Migration kFeaturesMigration{
     " inputs TEXT NOT NULL, manifest TEXT NOT NULL, frozen_at INTEGER NOT NULL,"
     " UNIQUE (project, name, id));"
     "CREATE INDEX training_sets_by_inputs ON training_sets (project, name, inputs);"};
+
+// What a commit's rows are for, and no count of keys: the index knows it.
+const storage::Migration kReachMigration{
+    "features-002-reach",
+    "ALTER TABLE feature_commits ADD COLUMN reach TEXT NOT NULL DEFAULT 'both';"
+    "DROP TABLE feature_online;"};
 
 namespace {
 
@@ -76,7 +81,7 @@ class Intake {
   }
 
   std::uint64_t rows_read() const { return validation_.accepted() + quarantine_.rows(); }
-  const Validation& validation() const { return validation_; }
+  Validation& validation() { return validation_; }
   Quarantine& quarantine() { return quarantine_; }
   SegmentWriter& writer() { return writer_; }
 
@@ -95,12 +100,6 @@ class Intake {
   SegmentWriter writer_;
 };
 
-telemetry::MetricInfo rows_metric() {
-  return {"falaj_features_rows_total",
-          "Rows of ingests by what became of them.",
-          telemetry::MetricKind::kCounter,
-          {"project", "view", "outcome"}};
-}
 telemetry::MetricInfo seconds_metric() {
   return {"falaj_features_ingest_seconds",
           "Time that one ingest took, commit included.",
@@ -136,6 +135,15 @@ Value to_value(const IngestReport& report) {
     examples.push(std::move(example));
   }
   out["examples"] = std::move(examples);
+  Value warnings = Value::array();
+  for (const IngestReport::Warning& warning : report.warnings) {
+    Value each = Value::object();
+    each["expectation"] = warning.expectation;
+    each["rows"] = warning.rows;
+    each["first_line"] = warning.first_line;
+    warnings.push(std::move(each));
+  }
+  out["warnings"] = std::move(warnings);
   return out;
 }
 
@@ -146,25 +154,7 @@ struct Ingest::Impl {
   security::Audit& audit;
   telemetry::Metrics& metrics;
   const Clock& clock;
-  Mutex mutex{};
-  std::map<std::string, std::unique_ptr<Mutex>> turns FALAJ_GUARDED_BY(mutex){};
-
-  // Ingests of one view take turns, so that their commits and their rows online have one order.
-  Mutex& turn_of(const std::string& project, const std::string& view) {
-    const MutexLock lock(mutex);
-    std::unique_ptr<Mutex>& turn = turns[project + "/" + view];
-    if (turn == nullptr) turn = std::make_unique<Mutex>();
-    return *turn;
-  }
-
-  Result<ViewDefinition> definition(const std::string& project, const std::string& view) {
-    ViewDefinition out;
-    FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
-      out = FALAJ_TRY(load_view(tx, project, view));
-      return {};
-    }));
-    return out;
-  }
+  ViewCommits commits{sql, online, metrics, clock};
 
   Status record_quarantine(storage::SqlTransaction& tx, const ViewDefinition& definition,
                            const Zone& zone, const IngestReport& report, storage::SqlValue commit) {
@@ -175,19 +165,6 @@ struct Ingest::Impl {
                    {definition.project, definition.view.name, std::move(commit), zone.name(),
                     static_cast<std::int64_t>(report.rows_quarantined), report.quarantine.str(),
                     clock.now().nanos}));
-    return {};
-  }
-
-  Status insert_segments(storage::SqlTransaction& tx, std::uint64_t commit,
-                         const std::vector<Segment>& segments) {
-    for (std::size_t i = 0; i < segments.size(); ++i) {
-      const Segment& segment = segments[i];
-      FALAJ_TRY(
-          tx.execute("INSERT INTO feature_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
-                     {static_cast<std::int64_t>(commit), static_cast<std::int64_t>(i),
-                      segment.blob.str(), segment.content, static_cast<std::int64_t>(segment.rows),
-                      segment.event_min.nanos, segment.event_max.nanos}));
-    }
     return {};
   }
 
@@ -208,31 +185,19 @@ struct Ingest::Impl {
     return {};
   }
 
-  // The one moment at which the rows begin to exist.
-  Status commit(const security::RequestContext& context, const ViewDefinition& definition,
-                const std::vector<Segment>& segments, IngestReport& report) {
-    return sql.write([&](storage::SqlTransaction& tx) -> Status {
-      const ViewDefinition current =
-          FALAJ_TRY(load_view(tx, definition.project, definition.view.name));
-      if (current.generation != definition.generation) {
-        return Error(ErrorId::kStaleGeneration,
-                     "FeatureView " + definition.view.name +
-                         " was changed during the ingest: send the file again");
-      }
+  Status commit(const security::RequestContext& context, const NewRows& rows,
+                IngestReport& report) {
+    const ViewDefinition& definition = rows.definition;
+    const auto beside = [&](storage::SqlTransaction& tx, std::uint64_t number) -> Status {
       report.duplicate_of =
-          FALAJ_TRY(find_commit_of(tx, definition.project, definition.view.name, segments));
-      const storage::SqlRows last =
-          FALAJ_TRY(tx.query("SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits"));
-      report.commit = static_cast<std::uint64_t>(last.at(0).integer(0)) + 1;
-      const auto number = static_cast<std::int64_t>(report.commit);
-      FALAJ_TRY(tx.execute("INSERT INTO feature_commits VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                           {number, definition.project, definition.view.name, definition.generation,
-                            context.zone.name(), static_cast<std::int64_t>(report.rows_accepted),
-                            report.newest_event.nanos, clock.now().nanos}));
-      FALAJ_TRY(insert_segments(tx, report.commit, segments));
-      FALAJ_TRY(record_quarantine(tx, definition, context.zone, report, number));
+          FALAJ_TRY(find_commit_of(tx, definition.project, definition.view.name, rows.segments));
+      report.commit = number;
+      FALAJ_TRY(record_quarantine(tx, definition, context.zone, report,
+                                  static_cast<std::int64_t>(number)));
       return audit_ingest(tx, context, definition, report);
-    });
+    };
+    FALAJ_TRY(commits.commit(rows, beside));
+    return {};
   }
 
   Error all_rejected(const security::RequestContext& context, const ViewDefinition& definition,
@@ -254,31 +219,6 @@ struct Ingest::Impl {
                      report.quarantine.str());
   }
 
-  Status publish(const ViewDefinition& definition, Intake& intake, IngestReport& report) {
-    if (definition.view.online == OnlineUse::kOffline) return {};
-    const Result<Online::Published> published =
-        online.publish(ProjectName(definition.project), definition.view, definition.entity,
-                       intake.writer().newest(), report.commit);
-    if (!published.ok()) {
-      return published.error().within("commit " + std::to_string(report.commit) +
-                                      " is kept, but is not online yet; the next ingest or "
-                                      "start brings it online");
-    }
-    report.online_newer = published->newer;
-    report.online_stale = published->stale;
-    return {};
-  }
-
-  void count(const ViewDefinition& definition, const IngestReport& report) {
-    const auto add = [&](const char* outcome, std::uint64_t rows) {
-      metrics.counter(rows_metric(), {definition.project, definition.view.name, outcome}).add(rows);
-    };
-    add("accepted", report.rows_accepted);
-    add("quarantined", report.rows_quarantined);
-    add("online_newer", report.online_newer);
-    add("online_stale", report.online_stale);
-  }
-
   Result<IngestReport> append(const security::RequestContext& context,
                               const ViewDefinition& definition, const IngestFile& file) {
     Intake intake(blobs, FALAJ_TRY(Validation::create(definition, clock.now())), definition,
@@ -294,17 +234,23 @@ struct Ingest::Impl {
     report.newest_event = intake.validation().newest_event();
     report.rows_quarantined = intake.quarantine().rows();
     report.examples = intake.quarantine().examples();
-    if (report.rows_accepted > 0) FALAJ_TRY(intake.validation().check_null_shares());
+    FALAJ_TRY(intake.validation().check_shares());
+    report.warnings = intake.validation().warnings();
     report.quarantine = FALAJ_TRY(intake.quarantine().finish());
+    commits.count(definition, "quarantined", report.rows_quarantined);
     if (report.rows_accepted == 0) {
-      count(definition, report);
       return all_rejected(context, definition, report);
     }
     const std::vector<Segment> segments = FALAJ_TRY(intake.writer().commit());
     for (const Segment& segment : segments) report.segments.push_back(segment.blob);
-    FALAJ_TRY(commit(context, definition, segments, report));
-    FALAJ_TRY(publish(definition, intake, report));
-    count(definition, report);
+    const NewRows rows{definition, context.zone,         Reach::kBoth,
+                       segments,   report.rows_accepted, report.newest_event};
+    FALAJ_TRY(commit(context, rows, report));
+    commits.count(definition, "accepted", report.rows_accepted);
+    const Online::Published published =
+        FALAJ_TRY(commits.publish(rows, intake.writer().newest(), report.commit));
+    report.online_newer = published.newer;
+    report.online_stale = published.stale;
     return report;
   }
 };
@@ -312,11 +258,12 @@ struct Ingest::Impl {
 Ingest::Ingest(storage::SqlStore& sql, storage::BlobStore& blobs, Online& online,
                security::Audit& audit, telemetry::Metrics& metrics, const Clock& clock)
     : impl_(new Impl{sql, blobs, online, audit, metrics, clock}) {
-  metrics.declare(rows_metric());
   metrics.declare(seconds_metric());
 }
 
 Ingest::~Ingest() = default;
+
+ViewCommits& Ingest::commits() { return impl_->commits; }
 
 Result<IngestReport> Ingest::append(const security::RequestContext& context,
                                     const std::string& view, const IngestFile& file) {
@@ -325,9 +272,10 @@ Result<IngestReport> Ingest::append(const security::RequestContext& context,
                                               " has no zone: declare where its data may be "
                                               "(Project spec: {zone: …}) before ingesting");
   }
-  const MutexLock lock(impl_->turn_of(context.project.str(), view));
+  const MutexLock lock(impl_->commits.turn_of(context.project.str(), view));
   const std::int64_t began = monotonic_nanos();
-  const ViewDefinition definition = FALAJ_TRY(impl_->definition(context.project.str(), view));
+  const ViewDefinition definition =
+      FALAJ_TRY(impl_->commits.definition(context.project.str(), view));
   Result<IngestReport> report = impl_->append(context, definition, file);
   impl_->metrics.histogram(seconds_metric(), {definition.project, view})
       .observe_nanos(monotonic_nanos() - began);
@@ -337,8 +285,9 @@ Result<IngestReport> Ingest::append(const security::RequestContext& context,
 
 Result<ErasedView> Ingest::erase(const security::RequestContext& context, const std::string& view,
                                  const Subject& subject) {
-  const MutexLock lock(impl_->turn_of(context.project.str(), view));
-  const ViewDefinition definition = FALAJ_TRY(impl_->definition(context.project.str(), view));
+  const MutexLock lock(impl_->commits.turn_of(context.project.str(), view));
+  const ViewDefinition definition =
+      FALAJ_TRY(impl_->commits.definition(context.project.str(), view));
   Result<ErasedView> report = erase_from_view(
       {impl_->sql, impl_->blobs, impl_->online, impl_->audit}, context, definition, subject);
   if (!report.ok()) return report.error().within("erase from " + view);
@@ -346,7 +295,7 @@ Result<ErasedView> Ingest::erase(const security::RequestContext& context, const 
 }
 
 Status Ingest::forget(const ProjectName& project, const std::string& view, const Zone& zone) {
-  const MutexLock lock(impl_->turn_of(project.str(), view));
+  const MutexLock lock(impl_->commits.turn_of(project.str(), view));
   return forget_view({impl_->sql, impl_->blobs, impl_->online, impl_->audit}, project.str(), view,
                      zone);
 }
@@ -361,7 +310,8 @@ Result<std::uint64_t> rows_since(storage::SqlStore& sql, const ProjectName& proj
   return static_cast<std::uint64_t>(rows.at(0).integer(0));
 }
 
-Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const ProjectName& project) {
+Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const Online* online,
+                                          const ProjectName& project) {
   std::vector<ViewStats> out;
   FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
     for (const storage::Object& object :
@@ -381,14 +331,11 @@ Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const ProjectN
           tx.query("SELECT COALESCE(SUM(rows), 0) FROM feature_quarantines WHERE project = ? AND "
                    "view = ?",
                    of_view));
-      const auto online = FALAJ_TRY(tx.query(
-          "SELECT COALESCE(SUM(keys), 0) FROM feature_online WHERE project = ? AND view = ?",
-          of_view));
       stats.rows = static_cast<std::uint64_t>(commits.at(0).integer(0));
       stats.newest_event = Timestamp{commits.at(0).integer(1)};
       stats.segments = static_cast<std::uint64_t>(segments.at(0).integer(0));
       stats.quarantined = static_cast<std::uint64_t>(refused.at(0).integer(0));
-      stats.keys_online = static_cast<std::uint64_t>(online.at(0).integer(0));
+      if (online != nullptr) stats.keys_online = online->keys(project, object.name);
       out.push_back(std::move(stats));
     }
     return {};

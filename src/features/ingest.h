@@ -23,6 +23,7 @@
 namespace falaj::features {
 
 extern const storage::Migration kFeaturesMigration;
+extern const storage::Migration kReachMigration;  // After it.
 
 struct QuarantinedRow {
   std::uint64_t line = 0;
@@ -41,6 +42,13 @@ struct IngestReport {
   // The first commit of this view with exactly these rows, 0 if there is none: the same file was
   // probably sent twice. The rows are appended all the same.
   std::uint64_t duplicate_of = 0;
+  // Expectations with severity: warn that rows have broken, those in quarantine included.
+  struct Warning {
+    std::string expectation;  // Its name; of a feature's, what was found first.
+    std::uint64_t rows = 0;
+    std::uint64_t first_line = 0;  // 0: it is about all of them.
+  };
+  std::vector<Warning> warnings;
   Timestamp newest_event{};        // Not in the future; 0 when all are.
   std::uint64_t online_newer = 0;  // Rows that replaced an older one online.
   std::uint64_t online_stale = 0;  // Rows older than what online already had.
@@ -54,6 +62,7 @@ struct IngestFile {
 };
 
 class Online;
+class ViewCommits;  // features/internal/view_commits.h
 struct Subject;
 struct ErasedView;
 
@@ -66,7 +75,8 @@ class Ingest {
 
   // FJ-2001 unknown view; FJ-3001 unreadable file; FJ-3002 a needed column is missing or of another
   // type; FJ-3003 when no row was accepted (the quarantine is kept, its id is in the message).
-  // FJ-3002 too when a feature's share of nulls is over its nulls_max: nothing is committed.
+  // FJ-3002 too when a feature's share of nulls is over its nulls_max, FJ-3051 when more rows break
+  // an expectation than its broken_max allows: nothing is committed.
   Result<IngestReport> append(const security::RequestContext& context, const std::string& view,
                               const IngestFile& file);
 
@@ -77,6 +87,9 @@ class Ingest {
   // Nothing of a view's data in that zone is left, in memory, online or in files: its keys were
   // destroyed. The declaration stays, and takes new rows. Safe to repeat.
   Status forget(const ProjectName& project, const std::string& view, const Zone& zone);
+
+  // For others of this module that write into views: they take turns with ingests.
+  ViewCommits& commits();
 
  private:
   struct Impl;
@@ -96,6 +109,8 @@ struct ViewStats {
 // Accepted rows of ingests that were committed after `after`.
 Result<std::uint64_t> rows_since(storage::SqlStore& sql, const ProjectName& project,
                                  const std::string& view, Timestamp after);
-Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const ProjectName& project);
+// Without `online`, keys_online is 0.
+Result<std::vector<ViewStats>> view_stats(storage::SqlStore& sql, const Online* online,
+                                          const ProjectName& project);
 
 }  // namespace falaj::features

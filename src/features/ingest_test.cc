@@ -71,7 +71,7 @@ TEST(Ingest, when_no_row_is_accepted_the_quarantine_is_kept_and_nothing_is_commi
       world.append("activity", "customer_id,at,loaded_at,amount,city\nx,2026-01-01,,1,a\n");
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().id, ErrorId::kAllRowsRejected);
-  const auto stats = view_stats(*world.sql, world.context.project);
+  const auto stats = view_stats(*world.sql, world.online.get(), world.context.project);
   ASSERT_TRUE(stats.ok());
   EXPECT_EQ(stats->at(0).rows, 0u);
   EXPECT_EQ(stats->at(0).quarantined, 1u);
@@ -105,7 +105,83 @@ TEST(Ingest, too_many_nulls_commit_nothing) {
   ASSERT_FALSE(most.ok());
   EXPECT_EQ(most.error().id, ErrorId::kSchemaMismatch);
   EXPECT_THAT(most.error().message, HasSubstr("2 of 3"));
-  EXPECT_EQ(view_stats(*world.sql, world.context.project)->at(0).rows, 2u);
+  EXPECT_EQ(view_stats(*world.sql, world.online.get(), world.context.project)->at(0).rows, 2u);
+}
+
+// customer → activity with expectations in the language of expressions.
+void apply_expecting(FeatureWorld& world, const std::string& expect) {
+  world.apply_activity();
+  world.apply(
+      "FeatureView", "activity",
+      R"({"entity":"customer","source":"tx","features":[{"name":"amount","type":"float64"},)"
+      R"({"name":"city","type":"string"}],"expect":[)" +
+          expect + "]}");
+}
+constexpr const char* kFourRows =
+    "customer_id,at,loaded_at,amount,city\n"
+    "1,2026-01-01,2026-01-02,10.5,Dubai\n"
+    "2,2026-01-01,2026-01-02,-4,Dubai\n"
+    "3,2026-01-03,2026-01-02,1,\n"
+    "4,2026-01-01,,,Doha\n";
+
+TEST(Ingest, rows_that_break_an_expectation_are_quarantined_with_it) {
+  FeatureWorld world;
+  apply_expecting(world, R"j({"name":"loaded later","expr":"loaded_at >= row_time()"},)j"
+                         R"({"expr":"amount >= 0 or city == 'Doha'"})");
+  const auto report = world.append("activity", kFourRows);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->rows_accepted, 2u);  // Null is no break: row 4 comes in.
+  ASSERT_EQ(report->examples.size(), 2u);
+  EXPECT_EQ(report->examples[0].line, 3u);
+  EXPECT_EQ(report->examples[0].reason,
+            "the row breaks the expectation amount >= 0 or city == 'Doha'");
+  EXPECT_EQ(report->examples[1].reason,
+            "the row breaks the expectation \"loaded later\", loaded_at >= row_time()");
+  EXPECT_TRUE(report->warnings.empty());
+}
+
+TEST(Ingest, a_warning_lets_rows_in_and_counts_them) {
+  FeatureWorld world;
+  apply_expecting(world, R"({"name":"known city","expr":"city is not null","severity":"warn"},)"
+                         R"({"expr":"amount > -100","severity":"warn"})");
+  const auto report = world.append("activity", kFourRows);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->rows_accepted, 4u);
+  ASSERT_EQ(report->warnings.size(), 1u);
+  EXPECT_EQ(report->warnings[0].expectation, "known city");
+  EXPECT_EQ(report->warnings[0].rows, 1u);
+  EXPECT_EQ(report->warnings[0].first_line, 4u);
+  const Value shown = to_value(*report);
+  EXPECT_EQ(shown["warnings"].as_array().at(0).text("expectation"), "known city");
+}
+
+TEST(Ingest, a_features_own_expectation_may_warn_too) {
+  FeatureWorld world;
+  world.apply_activity();
+  world.apply("FeatureView", "activity",
+              R"({"entity":"customer","source":"tx","features":[{"name":"amount","type":"float64",)"
+              R"("expect":{"min":0,"severity":"warn"}},{"name":"city","type":"string",)"
+              R"("expect":{"nulls_max":"10%","severity":"warn"}}]})");
+  const auto report = world.append("activity", kFourRows);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->rows_accepted, 4u);
+  ASSERT_EQ(report->warnings.size(), 2u);
+  EXPECT_EQ(report->warnings[0].first_line, 3u);
+  EXPECT_THAT(report->warnings[0].expectation, HasSubstr("\"amount\" is -4, below"));
+  EXPECT_THAT(report->warnings[1].expectation, HasSubstr("\"city\" is empty in 25%"));
+}
+
+TEST(Ingest, too_many_broken_rows_commit_nothing) {
+  FeatureWorld world;
+  apply_expecting(world, R"({"expr":"amount >= 0","broken_max":"20%"})");
+  const auto refused = world.append("activity", kFourRows);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().id, ErrorId::kExpectationBroken);
+  EXPECT_THAT(refused.error().message, HasSubstr("1 of 4 rows (25%), the first at line 3"));
+  apply_expecting(world, R"({"expr":"amount >= 0","broken_max":"25%"})");
+  const auto taken = world.append("activity", kFourRows);
+  ASSERT_TRUE(taken.ok()) << taken.error().message;
+  EXPECT_EQ(taken->rows_accepted, 3u);
 }
 
 TEST(Ingest, nulls_max_of_zero_quarantines_the_row) {
@@ -177,7 +253,7 @@ TEST(Ingest, the_same_rows_again_are_appended_and_reported) {
     EXPECT_EQ(to_value(*report)["duplicate_of"].as_int(), 1);
     EXPECT_EQ(world.audit.get(3 + again)->detail.integer("duplicate_of"), 1);
   }
-  EXPECT_EQ(view_stats(*world.sql, world.context.project)->at(0).rows, 7u);
+  EXPECT_EQ(view_stats(*world.sql, world.online.get(), world.context.project)->at(0).rows, 7u);
   // The same file for another view is no duplicate.
   world.apply("FeatureView", "other",
               R"({"entity":"customer","source":"tx","features":[)"
@@ -205,7 +281,7 @@ TEST(Ingest, a_passed_deadline_stops_it_before_anything_is_committed) {
       world.append("activity", "customer_id,at,loaded_at,amount,city\n1,2026-01-01,,1,a\n");
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code, Code::kDeadlineExceeded);
-  EXPECT_EQ(view_stats(*world.sql, world.context.project)->at(0).rows, 0u);
+  EXPECT_EQ(view_stats(*world.sql, world.online.get(), world.context.project)->at(0).rows, 0u);
 }
 
 TEST(Ingest, leaves_one_audit_entry_with_the_hashes_and_counts_rows) {
@@ -238,7 +314,7 @@ TEST(Ingest, stats_add_up_over_ingests) {
                           "customer_id,at,loaded_at,amount,city\n1,2026-02-01,,1,a\n"
                           "9,2026-01-02,,1,a\n")
                   .ok());
-  const auto stats = view_stats(*world.sql, world.context.project);
+  const auto stats = view_stats(*world.sql, world.online.get(), world.context.project);
   ASSERT_TRUE(stats.ok());
   EXPECT_EQ(stats->at(0).rows, 3u);
   EXPECT_EQ(stats->at(0).quarantined, 1u);
@@ -251,7 +327,8 @@ TEST(Ingest, takes_no_event_of_the_future_for_the_newest) {
   FeatureWorld world;
   world.apply_activity();
   const auto newest = [&] {
-    return to_rfc3339(view_stats(*world.sql, world.context.project)->at(0).newest_event);
+    return to_rfc3339(
+        view_stats(*world.sql, world.online.get(), world.context.project)->at(0).newest_event);
   };
   const std::string head = "customer_id,at,loaded_at,amount,city\n";
   ASSERT_TRUE(world.append("activity", head + "1,2026-01-01,,1,a\n2,2099-01-01,,1,a\n").ok());

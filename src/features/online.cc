@@ -8,11 +8,15 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
 #include "base/mutex.h"
 #include "exec/pool.h"
+#include "features/internal/horizon.h"
+#include "features/internal/online_computed.h"
+#include "features/internal/online_read.h"
 #include "features/internal/online_rows.h"
 #include "features/internal/segments.h"
 #include "features/internal/view_index.h"
@@ -28,6 +32,8 @@ using table::Column;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::uint64_t kAllCommits = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kViewsMax = 16'384;
+// Kept; more are forgotten all at once and made again.
+constexpr std::size_t kPlansMax = 4'096;
 // Rows of one durable write: large enough to amortise it, small enough for memory.
 constexpr std::size_t kRowsPerWrite = 20'000;
 // Published commits that may wait for their durable copy; the next publish waits for a place.
@@ -82,6 +88,16 @@ void log_skipped(const std::string& project, const std::string& view, const Erro
   log_failed("feature view not online", project, view, error);
 }
 
+// No service is called so: names have no newline.
+std::string plan_name(const std::vector<ServiceView>& wanted, NameStyle names) {
+  std::string text = names == NameStyle::kFull ? "\nfull" : "\nbare";
+  for (const ServiceView& view : wanted) {
+    text += '\n' + view.view;
+    for (const std::string& feature : view.features) text += '\t' + feature;
+  }
+  return text;
+}
+
 // The rows of one commit, as they came into the index.
 struct Fresh {
   storage::Owner owner;
@@ -90,6 +106,8 @@ struct Fresh {
   std::uint64_t commit = 0;
   std::uint64_t follows = 0;  // The view's commit before.
 };
+
+using FreshPtr = std::shared_ptr<const Fresh>;
 
 class OnlineRows final : public Online {
  public:
@@ -105,6 +123,9 @@ class OnlineRows final : public Online {
   Status load() {
     std::vector<ViewDefinition> views;
     FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
+      const storage::SqlRows last =
+          FALAJ_TRY(tx.query("SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits"));
+      pass(static_cast<std::uint64_t>(last.at(0).integer(0)));
       for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "FeatureView"))) {
         Result<ViewDefinition> view = load_view(tx, object.project, object.name);
         if (view.ok()) {
@@ -125,47 +146,100 @@ class OnlineRows final : public Online {
 
   Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
                                                  const std::string& service) override {
-    const std::pair<std::string, std::string> name(project.str(), service);
-    std::uint64_t epoch = 0;
-    {
-      const MutexLock lock(plans_mutex_);
-      const auto known = plans_.find(name);
-      if (known != plans_.end()) return known->second;
-      epoch = epoch_;
-    }
-    std::shared_ptr<const OnlinePlan> plan = FALAJ_TRY(make_plan(project.str(), service));
-    const MutexLock lock(plans_mutex_);
-    // A definition that changed meanwhile may have made this plan old.
-    if (epoch == epoch_) plans_[name] = plan;
-    return plan;
+    return planned({project.str(), service}, [&] { return plan_service(project.str(), service); });
+  }
+
+  Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
+                                                 const std::vector<ServiceView>& wanted,
+                                                 NameStyle names) override {
+    return planned({project.str(), plan_name(wanted, names)}, [&] {
+      FeatureService asked;
+      asked.views = wanted;
+      asked.names = names;
+      return plan_layout(project.str(), asked);
+    });
+  }
+
+  std::shared_ptr<const OnlinePlan> known_plan(const ProjectName& project,
+                                               const std::string& service) const override {
+    return known_plan({project.str(), service});
+  }
+
+  std::shared_ptr<const OnlinePlan> known_plan(const ProjectName& project,
+                                               const std::vector<ServiceView>& wanted,
+                                               NameStyle names) const override {
+    return known_plan({project.str(), plan_name(wanted, names)});
   }
 
   void read(const OnlinePlan& plan, std::span<const KeyPart> keys, Timestamp now,
             OnlineRow& out) const override {
-    out.numbers.assign(plan.columns.size(), kNan);
-    out.statuses.assign(plan.columns.size(), FeatureStatus::kNotFound);
-    out.oldest_event = Timestamp::max();
-    thread_local std::string key;
-    std::size_t column = 0;
-    for (const OnlinePlan::View& view : plan.views) {
-      key.clear();
-      for (const std::size_t part : view.key_names) append_part(key, keys[part]);
-      const ViewIndex* index = slots_[view.slot].load(std::memory_order_acquire);
-      index->read(key, [&](const RowView& row) { fill(view, row, now, column, out); });
-      column += view.fields.size();
+    if (plan.computed != nullptr) {
+      thread_local OnlineAnswer answer;
+      read(plan, keys, OnlineAsk{now, {}}, answer);
+      return to_numbers(plan, now, answer, out);
     }
+    at_one_commit(out.commit, [&](std::uint64_t commit) {
+      out.numbers.assign(plan.columns.size(), kNan);
+      out.statuses.assign(plan.columns.size(), FeatureStatus::kNotFound);
+      out.oldest_event = Timestamp::max();
+      return look_up(plan, keys, commit,
+                     [&](const OnlinePlan::View& view, std::size_t column, const RowView& row) {
+                       fill_numbers(plan, view, column, row, now, out);
+                     });
+    });
   }
+
+  void read(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
+            OnlineAnswer& out) const override {
+    if (plan.computed != nullptr) {
+      thread_local OnlineAnswer found;
+      read(plan.computed->reads, keys, ask, found);
+      return compute(*plan.computed, keys, ask.now, found, out);
+    }
+    const std::size_t width = plan.keys.size();
+    const std::size_t rows = keys.size() / width;
+    out.columns = plan.columns.size();
+    out.views = plan.views.size();
+    at_one_commit(out.commit, [&](std::uint64_t commit) {
+      out.statuses.assign(rows * out.columns, FeatureStatus::kNotFound);
+      out.words.assign(rows * out.columns, 0);
+      out.texts.clear();
+      out.events.assign(rows * out.views, Timestamp::min());
+      for (std::size_t i = 0; i < rows; ++i) {
+        const auto found = [&](const OnlinePlan::View& view, std::size_t column,
+                               const RowView& row) {
+          fill_answer(plan, view, column, row, ask, i, out);
+        };
+        if (!look_up(plan, keys.subspan(i * width, width), commit, found)) return false;
+      }
+      return true;
+    });
+  }
+
+  std::uint64_t commit() const override { return horizon_.commit(); }
+  void expect(std::uint64_t commit) override { horizon_.expect(commit); }
+  void pass(std::uint64_t commit) override { horizon_.pass(commit); }
 
   Result<Published> publish(const ProjectName& project, const FeatureView& view,
                             const Entity& entity, const Batch& rows,
                             std::uint64_t commit) override {
-    ViewState* state = FALAJ_TRY(state_of(project.str(), view, entity));
-    const MutexLock lock(state->turn);
+    Result<ViewState*> state = state_of(project.str(), view, entity);
+    if (!state.ok()) {
+      pass(commit);
+      return state.error();
+    }
+    const MutexLock lock((*state)->turn);
     // A commit before this one may not have come online: its publish failed, or nobody read the
     // view online then. It must not be skipped by moving the watermark past it.
-    FALAJ_TRY(catch_up(*state, commit - 1));
-    const Published out = FALAJ_TRY(take_in(*state, rows, commit));
-    FALAJ_TRY(record_keys(*state));
+    Published out;
+    const Status ready = catch_up(**state, commit - 1);
+    Result<FreshPtr> taken = ready.ok() ? take_in(**state, rows, commit, out) : ready.error();
+    // Whatever became of it: the commits behind it must not wait for ever.
+    pass(commit);
+    if (!taken.ok()) return taken.error();
+    horizon_.wait(commit);
+    (*state)->index->settle();
+    FALAJ_TRY(start_copy(**state, std::move(taken).value()));
     return out;
   }
 
@@ -184,7 +258,6 @@ class OnlineRows final : public Online {
     for (const std::string& key : keys) removed += state->index->erase(key) ? 1 : 0;
     // Whoever has the view's key could still read deleted rows in old files.
     FALAJ_TRY(kv_.purge(state->owner()));
-    FALAJ_TRY(record_keys(*state));
     const MutexLock states(states_mutex_);
     for (ViewState* old : retired_of(project.str(), view.name)) {
       for (const std::string& key : keys) old->index->erase(key);
@@ -207,7 +280,7 @@ class OnlineRows final : public Online {
     state->index->clear();
     state->watermark = 0;
     state->copied = 0;
-    return record_keys(*state);
+    return {};
   }
 
   std::uint64_t keys(const ProjectName& project, const std::string& view) const override {
@@ -241,23 +314,32 @@ class OnlineRows final : public Online {
     }
   }
 
-  static void fill(const OnlinePlan::View& view, const RowView& row, Timestamp now,
-                   std::size_t column, OnlineRow& out) {
-    const Timestamp event{row.event()};
-    const bool old = view.ttl > Duration{} && event < now - view.ttl;
-    if (!old) out.oldest_event = std::min(out.oldest_event, event);
-    for (const std::uint32_t field : view.fields) {
-      FeatureStatus& status = out.statuses[column];
-      if (old) {
-        status = FeatureStatus::kOutsideMaxAge;
-      } else if (row.is_null(field)) {
-        status = FeatureStatus::kNullValue;
-      } else {
-        status = FeatureStatus::kPresent;
-        out.numbers[column] = row.number(field);
-      }
-      ++column;
+  // Reads at the newest commit, again when rows of it were replaced meanwhile.
+  template <class Read>
+  void at_one_commit(std::uint64_t& commit, Read read) const {
+    for (;;) {
+      commit = horizon_.commit();
+      if (read(commit)) return;
+      std::this_thread::yield();
     }
+  }
+
+  // found(view, column, row) for each view that has one; false when that commit is gone.
+  template <class Found>
+  bool look_up(const OnlinePlan& plan, std::span<const KeyPart> keys, std::uint64_t commit,
+               Found found) const {
+    thread_local std::string key;
+    std::size_t column = 0;
+    for (const OnlinePlan::View& view : plan.views) {
+      key.clear();
+      for (const std::size_t part : view.key_names) append_part(key, keys[part]);
+      const ViewIndex* index = slots_[view.slot].load(std::memory_order_acquire);
+      const auto seen =
+          index->read(key, commit, [&](const RowView& row) { found(view, column, row); });
+      if (seen == ViewIndex::Seen::kTooNew) return false;
+      column += view.fields.size();
+    }
+    return true;
   }
 
   // The view's state, loaded from the durable rows when it is new or its fields have changed.
@@ -294,7 +376,6 @@ class OnlineRows final : public Online {
     FALAJ_TRY(find_zone(state));
     RowUnpacker unpacker(kv_, state.owner(), state.fields);
     RowWords words(state.fields.size());
-    std::uint64_t last = 0;
     Status status;
     std::optional<std::string> watermark;
     const auto take = [&](std::string_view key, std::string_view value) {
@@ -302,8 +383,7 @@ class OnlineRows final : public Online {
       if (key.empty() || key.front() != kRowMark) return true;
       status = unpacker.unpack(value, words);
       if (!status.ok()) return false;
-      last = std::max(last, commit_of(words.words()[2]));
-      index->put(key.substr(1), words.words(), ViewIndex::Replaced::kForget);
+      index->put(key.substr(1), words.row(), ViewIndex::Replaced::kForget);
       return true;
     };
     if (state.zone.labelled()) FALAJ_TRY(kv_.scan(state.owner(), take));
@@ -311,7 +391,6 @@ class OnlineRows final : public Online {
     const MutexLock lock(state.turn);
     state.watermark = watermark ? decode_number(*watermark) : 0;
     state.copied = state.watermark;
-    index->show(std::max(last, state.watermark));
     state.slot = static_cast<std::uint32_t>(indexes_.size());
     state.index = index.get();
     slots_[state.slot].store(index.get(), std::memory_order_release);
@@ -330,25 +409,25 @@ class OnlineRows final : public Online {
     return {};
   }
 
-  // The state with every committed row in it.
+  // The state with every row in it that readers may see. Commits behind it are published by those
+  // who made them.
   Result<ViewState*> current(const ViewDefinition& definition) {
     ViewState* state = FALAJ_TRY(state_of(definition.project, definition.view, definition.entity));
     const MutexLock lock(state->turn);
-    FALAJ_TRY(catch_up(*state, kAllCommits));
+    FALAJ_TRY(catch_up(*state, commit()));
     return state;
   }
 
   // Publishes committed segments behind the watermark.
   Status catch_up(ViewState& state, std::uint64_t up_to) FALAJ_REQUIRES(state.turn) {
-    bool any = false;
-    FALAJ_TRY(for_each_commit(state, state.watermark, up_to,
-                              [&](const Batch& newest, std::uint64_t commit)
-                                  FALAJ_REQUIRES(state.turn) -> Status {
-                                    any = true;
-                                    FALAJ_TRY(take_in(state, newest, commit));
-                                    return {};
-                                  }));
-    return any ? record_keys(state) : Status();
+    return for_each_commit(state, state.watermark, up_to,
+                           [&](const Batch& newest, std::uint64_t commit)
+                               FALAJ_REQUIRES(state.turn) -> Status {
+                                 Published counts;
+                                 FreshPtr fresh = FALAJ_TRY(take_in(state, newest, commit, counts));
+                                 state.index->settle();
+                                 return start_copy(state, std::move(fresh));
+                               });
   }
 
   // The committed rows behind `after`, a commit at a time, in their order.
@@ -357,7 +436,8 @@ class OnlineRows final : public Online {
       const std::function<Status(const Batch& newest, std::uint64_t commit)>& each) {
     std::vector<Segment> segments;
     FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
-      segments = FALAJ_TRY(list_segments(tx, state.project, state.view, after, up_to));
+      segments =
+          FALAJ_TRY(list_segments(tx, state.project, state.view, {after, up_to, Reach::kOnline}));
       return {};
     }));
     for (std::size_t i = 0; i < segments.size();) {
@@ -373,10 +453,11 @@ class OnlineRows final : public Online {
     return {};
   }
 
-  // Into memory, visible all at once; the durable copy follows. The commit is durable by itself: a
-  // crash before the copy is done costs the next start some reading, see catch_up().
-  Result<Published> take_in(ViewState& state, const Batch& unsorted, std::uint64_t commit)
-      FALAJ_REQUIRES(state.turn) {
+  // Into memory; readers see it once the horizon has passed it, and its durable copy follows. The
+  // commit is durable by itself: a crash before the copy is done costs the next start some reading,
+  // see catch_up().
+  Result<FreshPtr> take_in(ViewState& state, const Batch& unsorted, std::uint64_t commit,
+                           Published& out) FALAJ_REQUIRES(state.turn) {
     if (!state.zone.labelled()) FALAJ_TRY(find_zone(state));
     const std::size_t keys = state.keys.size();
     auto fresh = std::make_shared<Fresh>();
@@ -387,7 +468,6 @@ class OnlineRows final : public Online {
     const Batch& rows = fresh->rows;
     const KeyColumn row_keys(first_columns(rows, keys));
     fresh->wins = winners(state, rows, row_keys, commit);
-    Published out;
     RowWords words(state.fields.size());
     for (std::size_t row = 0; row < rows.rows(); ++row) {
       if (!fresh->wins[row]) {
@@ -395,16 +475,14 @@ class OnlineRows final : public Online {
         continue;
       }
       to_words(rows, row, keys, commit, words);
-      const auto put = state.index->put(row_keys[row], words.words(), ViewIndex::Replaced::kKeep);
+      const auto put = state.index->put(row_keys[row], words.row(), ViewIndex::Replaced::kKeep);
       if (put == ViewIndex::Put::kNewer) ++out.newer;
     }
-    state.index->show(commit);
     state.watermark = std::max(state.watermark, commit);
-    FALAJ_TRY(start_copy(state, std::move(fresh)));
-    return out;
+    return FreshPtr(std::move(fresh));
   }
 
-  Status start_copy(ViewState& state, std::shared_ptr<const Fresh> fresh) {
+  Status start_copy(ViewState& state, FreshPtr fresh) {
     wait_for_copies(kCopiesMax - 1);
     {
       const MutexLock lock(copies_mutex_);
@@ -460,7 +538,7 @@ class OnlineRows final : public Online {
     for (std::size_t row = 0; row < rows.rows(); ++row) {
       const auto mine = std::make_tuple(rows.columns[keys].ints()[row], created_of(rows, keys, row),
                                         sequence_of(commit, rows.columns[keys + 2].ints()[row]));
-      state.index->read(row_keys[row], [&](const RowView& there) {
+      state.index->read(row_keys[row], kAllCommits, [&](const RowView& there) {
         out[row] = mine >= std::make_tuple(there.event(), there.created(), there.sequence());
       });
     }
@@ -500,25 +578,25 @@ class OnlineRows final : public Online {
       const std::size_t field = i - keys - 3;
       if (rows.columns[i].is_null(row)) {
         out.set_null(field);
+      } else if (rows.columns[i].type() == table::Type::kString) {
+        out.set_text(field, rows.columns[i].strings()[row]);
       } else {
-        out.set_number(field, rows.columns[i].number_at(row));
+        out.set_word(field, word_of(rows.columns[i], row));
       }
     }
   }
 
-  Status record_keys(const ViewState& state) {
-    return sql_.write([&](storage::SqlTransaction& tx) -> Status {
-      FALAJ_TRY(
-          tx.execute("INSERT INTO feature_online (project, view, keys) VALUES (?, ?, ?) "
-                     "ON CONFLICT (project, view) DO UPDATE SET keys = excluded.keys",
-                     {state.project, state.view, static_cast<std::int64_t>(state.index->keys())}));
-      return {};
-    });
+  using PlanPtr = std::shared_ptr<const OnlinePlan>;
+  using PlanName = std::pair<std::string, std::string>;
+  PlanPtr known_plan(const PlanName& name) const {
+    const MutexLock lock(plans_mutex_);
+    const auto known = plans_.find(name);
+    return known == plans_.end() ? nullptr : known->second;
   }
-
-  Result<std::shared_ptr<const OnlinePlan>> make_plan(const std::string& project,
-                                                      const std::string& service);
-  Status add_view(const ViewDefinition& definition, const ServiceView& wanted, OnlinePlan& plan);
+  Result<PlanPtr> planned(const PlanName& name, const std::function<Result<PlanPtr>()>& make);
+  Result<PlanPtr> plan_service(const std::string& project, const std::string& service);
+  Result<PlanPtr> plan_layout(const std::string& project, const FeatureService& service);
+  Status add_view(const ViewDefinition& definition, const ServicePart& part, OnlinePlan& plan);
 
   storage::SqlStore& sql_;
   storage::KvStore& kv_;
@@ -531,11 +609,11 @@ class OnlineRows final : public Online {
   std::vector<std::unique_ptr<ViewIndex>> indexes_ FALAJ_GUARDED_BY(states_mutex_);
   std::array<std::atomic<const ViewIndex*>, kViewsMax> slots_{};
 
-  Mutex plans_mutex_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<const OnlinePlan>> plans_
-      FALAJ_GUARDED_BY(plans_mutex_);
+  mutable Mutex plans_mutex_;
+  std::map<PlanName, PlanPtr> plans_ FALAJ_GUARDED_BY(plans_mutex_);
   std::uint64_t epoch_ FALAJ_GUARDED_BY(plans_mutex_) = 0;
 
+  Horizon horizon_;
   std::atomic<bool> stopping_{false};
   Mutex copies_mutex_;
   CondVar copies_changed_;
@@ -543,20 +621,7 @@ class OnlineRows final : public Online {
   exec::Pool copiers_;  // Last: its tasks use the rest.
 };
 
-// The place of a request's key column in plan.keys, added when it is new.
-Result<std::size_t> key_place(OnlinePlan& plan, const table::Field& key) {
-  for (std::size_t i = 0; i < plan.keys.size(); ++i) {
-    if (plan.keys[i].name != key.name) continue;
-    if (plan.keys[i].type == key.type) return i;
-    return Error(ErrorId::kSchemaMismatch, "key column \"" + key.name +
-                                               "\" is declared as int64 and as string by entities "
-                                               "of one service: give it one type");
-  }
-  plan.keys.push_back(key);
-  return plan.keys.size() - 1;
-}
-
-Status OnlineRows::add_view(const ViewDefinition& definition, const ServiceView& wanted,
+Status OnlineRows::add_view(const ViewDefinition& definition, const ServicePart& part,
                             OnlinePlan& plan) {
   if (definition.view.online == OnlineUse::kOffline) {
     return Error(Code::kFailedPrecondition, "FeatureView " + definition.view.name +
@@ -569,42 +634,68 @@ Status OnlineRows::add_view(const ViewDefinition& definition, const ServiceView&
   view.view = definition.view.name;
   view.slot = state->slot;
   view.ttl = definition.view.ttl;
-  for (const table::Field& key : definition.entity.keys) {
-    view.key_names.push_back(FALAJ_TRY(key_place(plan, key)));
+  for (const std::string& column : part.key_columns) {
+    view.key_names.push_back(*table::Schema{plan.keys}.find(column));
   }
-  for (const table::Field& field : FALAJ_TRY(selected_features(definition.view, wanted))) {
-    if (table::Schema{plan.columns}.find(field.name)) {
-      return Error(ErrorId::kFeatureNameCollision, "two views of the service have a feature \"" +
-                                                       field.name +
-                                                       "\": take it from one of them only");
-    }
+  for (const table::Field& field : part.stored) {
     const auto place = std::find(state->fields.begin(), state->fields.end(), field);
     view.fields.push_back(static_cast<std::uint32_t>(place - state->fields.begin()));
-    plan.columns.push_back(field);
-    plan.full_names.push_back(view.view + "__" + field.name);
+    plan.sources.push_back(plan.views.size());
   }
   plan.views.push_back(std::move(view));
   return {};
 }
 
-Result<std::shared_ptr<const OnlinePlan>> OnlineRows::make_plan(const std::string& project,
-                                                                const std::string& service) {
+Result<OnlineRows::PlanPtr> OnlineRows::planned(const PlanName& name,
+                                                const std::function<Result<PlanPtr>()>& make) {
+  std::uint64_t epoch = 0;
+  {
+    const MutexLock lock(plans_mutex_);
+    const auto known = plans_.find(name);
+    if (known != plans_.end()) return known->second;
+    epoch = epoch_;
+  }
+  PlanPtr plan = FALAJ_TRY(make());
+  const MutexLock lock(plans_mutex_);
+  // A definition that changed meanwhile may have made this plan old.
+  if (epoch != epoch_) return plan;
+  if (plans_.size() >= kPlansMax) plans_.clear();
+  plans_[name] = plan;
+  return plan;
+}
+
+Result<OnlineRows::PlanPtr> OnlineRows::plan_service(const std::string& project,
+                                                     const std::string& service) {
   FeatureService definition;
-  std::vector<ViewDefinition> views;
   FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
     definition = FALAJ_TRY(decode_feature_service(
         FALAJ_TRY(storage::get_object(tx, "FeatureService", project, service))));
-    for (const ServiceView& view : definition.views) {
+    return {};
+  }));
+  Result<PlanPtr> plan = plan_layout(project, definition);
+  if (!plan.ok()) return plan.error().within("FeatureService " + service);
+  return plan;
+}
+
+Result<OnlineRows::PlanPtr> OnlineRows::plan_layout(const std::string& project,
+                                                    const FeatureService& service) {
+  std::vector<ViewDefinition> views;
+  FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
+    for (const ServiceView& view : service.views) {
       views.push_back(FALAJ_TRY(load_view(tx, project, view.view)));
     }
     return {};
   }));
-  auto plan = std::make_shared<OnlinePlan>();
+  std::vector<ViewOfService> parts;
+  for (const ViewDefinition& view : views) parts.push_back({view.view, view.entity});
+  ServiceLayout layout = FALAJ_TRY(lay_out(service, parts));
+  OnlinePlan reads;
+  reads.keys = layout.keys;
+  reads.columns = layout.reads;
   for (std::size_t i = 0; i < views.size(); ++i) {
-    const Status added = add_view(views[i], definition.views[i], *plan);
-    if (!added.ok()) return added.error().within("FeatureService " + service);
+    FALAJ_TRY(add_view(views[i], layout.parts[i], reads));
   }
-  return std::shared_ptr<const OnlinePlan>(std::move(plan));
+  return std::make_shared<const OnlinePlan>(with_columns(std::move(reads), std::move(layout)));
 }
 
 }  // namespace

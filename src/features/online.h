@@ -3,6 +3,10 @@
 // The durable copy is in the KvStore, and follows what is published: the commits behind it are read
 // from their segments at start. The hot index above it is rebuilt then. Late rows never overwrite
 // newer ones: (event, created, sequence) must increase.
+//
+// Every answer is of one commit number N: it has all rows that arrived with commits up to N, of
+// every view, and none of a later one. A point-in-time join at the same time with known_at = N
+// finds the same values.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +14,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "features/definitions.h"
 #include "features/key.h"
+#include "features/point_in_time_join.h"
 #include "storage/blob.h"
 #include "storage/kv.h"
 #include "storage/sql.h"
@@ -22,6 +28,8 @@ namespace falaj::features {
 
 enum class FeatureStatus : std::uint8_t { kPresent, kNullValue, kNotFound, kOutsideMaxAge };
 std::string_view status_name(FeatureStatus status);  // "PRESENT", "NULL_VALUE", …
+
+struct OnlineComputed;  // features/internal/online_computed.h
 
 // A FeatureService made ready for reading; immutable, shared. Feature i of a read is columns[i].
 struct OnlinePlan {
@@ -35,7 +43,40 @@ struct OnlinePlan {
   std::vector<table::Field> keys;       // Distinct key columns a request must bring.
   std::vector<table::Field> columns;    // Features in the service's order.
   std::vector<std::string> full_names;  // "view__feature"
+  // The view of each column; of a computed feature that of the first that it is computed from.
+  std::vector<std::size_t> sources;
   std::vector<View> views;
+  std::shared_ptr<const OnlineComputed> computed;  // Null: columns are what the views have.
+};
+
+// One entity: key column → id, in any order.
+using EntityKeys = std::vector<std::pair<std::string, KeyPart>>;
+// Appends the parts in the order of plan.keys; others are left out.
+// FJ-3007 when one is missing, FJ-1005 when one has another type: never silent nulls.
+Status append_keys(const OnlinePlan& plan, const EntityKeys& entity, std::vector<KeyPart>& out);
+
+// What to read, and as of when.
+struct OnlineAsk {
+  Timestamp now{};
+  Duration max_age{};  // Over 0: nothing older is present. A view's shorter ttl still counts.
+};
+
+// The answer to a request of several rows, all at one commit. Row i, column c is at
+// i × columns + c; row i, view v at i × views + v.
+struct OnlineAnswer {
+  std::uint64_t commit = 0;
+  std::size_t columns = 0;
+  std::size_t views = 0;
+  std::vector<FeatureStatus> statuses;
+  // By the column's type: the bits of a double, an integer or nanoseconds, 0 or 1; of a text
+  // (offset << 32 | length) in `texts`. 0 unless present.
+  std::vector<std::uint64_t> words;
+  std::string texts;
+  std::vector<Timestamp> events;  // Of the rows found; Timestamp::min() where there is none.
+
+  std::string_view text(std::uint64_t word) const {
+    return std::string_view(texts).substr(word >> 32, word & 0xFFFFFFFFu);
+  }
 };
 
 struct OnlineRow {
@@ -43,6 +84,7 @@ struct OnlineRow {
                                 // applied here, a text is NaN).
   std::vector<FeatureStatus> statuses;
   Timestamp oldest_event = Timestamp::max();
+  std::uint64_t commit = 0;  // That it was read at.
 };
 
 class Online {
@@ -59,15 +101,37 @@ class Online {
   // whose rows cannot be loaded. Cached until a definition changes; a failure is not cached.
   virtual Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
                                                          const std::string& service) = 0;
+  // The same for features of any views, in the order of `wanted`, which names no view twice. Bare
+  // names that are there twice are FJ-3005; with full names they may be.
+  virtual Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
+                                                         const std::vector<ServiceView>& wanted,
+                                                         NameStyle names) = 0;
+  // What was planned before, without looking further: null when it must be planned. Never blocks on
+  // disk.
+  virtual std::shared_ptr<const OnlinePlan> known_plan(const ProjectName& project,
+                                                       const std::string& service) const = 0;
+  virtual std::shared_ptr<const OnlinePlan> known_plan(const ProjectName& project,
+                                                       const std::vector<ServiceView>& wanted,
+                                                       NameStyle names) const = 0;
   // `keys` in the order of plan.keys. Missing rows are statuses, not errors. `out` is reused.
   // Never blocks on disk: safe on an event-loop thread.
   virtual void read(const OnlinePlan& plan, std::span<const KeyPart> keys, Timestamp now,
                     OnlineRow& out) const = 0;
+  // The same for several entities: `keys` are those of the first, then those of the second, …
+  virtual void read(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
+                    OnlineAnswer& out) const = 0;
 
+  // The commit that is read at now.
+  virtual std::uint64_t commit() const = 0;
+  // Called by Ingest inside the transaction that makes the commit, as its last step, and when that
+  // failed, or its rows are not for online: until then no reader goes past it.
+  virtual void expect(std::uint64_t commit) = 0;
+  virtual void pass(std::uint64_t commit) = 0;
   // Called by Ingest after its commit is durable: rows of `batch` with keys, event, created and
   // sequence; newer ones win. Counts replaced and stale rows. Readers see all of them when it
-  // returns. The durable copy is written behind it; a copy that fails is logged, and made with the
-  // view's next commit or at the next start. Waits while several copies are under way.
+  // returns, which waits for commits before it that are about to be published too. The durable copy
+  // is written behind it; a copy that fails is logged, and made with the view's next commit or at
+  // the next start. Waits while several copies are under way.
   struct Published {
     std::uint64_t newer = 0;
     std::uint64_t stale = 0;

@@ -284,32 +284,168 @@ TEST(Online, plans_name_keys_once_and_refuse_colliding_features) {
   EXPECT_EQ(world.online->plan(world.context.project, "nope").error().id, ErrorId::kObjectNotFound);
 }
 
+TEST(Online, answers_in_the_types_of_the_columns) {
+  FeatureWorld world;
+  world.apply("Entity", "customer", R"({"keys":[{"name":"customer_id","type":"int64"}]})");
+  world.apply("Source", "tx", R"({"format":"csv","event_time":"at"})");
+  world.apply("FeatureView", "typed",
+              R"({"entity":"customer","source":"tx","ttl":"30d","features":[)"
+              R"({"name":"count","type":"int64"},{"name":"city","type":"string"},)"
+              R"({"name":"paid","type":"bool"},{"name":"seen","type":"timestamp"}]})");
+  ASSERT_TRUE(world
+                  .append("typed",
+                          "customer_id,at,count,city,paid,seen\n"
+                          "1,2026-05-20,9007199254740993,Al Ain,true,2026-05-01\n"
+                          "2,2026-05-21,,Dubai,,\n3,2026-01-01,5,Ajman,true,2026-01-01\n")
+                  .ok());
+  for (int starts = 0; starts < 2; ++starts, world.restart()) {
+    const auto plan = world.online->plan(
+        world.context.project, {{"typed", {"city", "count", "paid", "seen"}}}, NameStyle::kBare);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    OnlineAnswer answer;
+    const std::vector<KeyPart> keys{1, 2, 3, 4};
+    world.online->read(**plan, keys, {world.clock.now(), {}}, answer);
+    EXPECT_EQ(answer.commit, 1u);
+    EXPECT_EQ(answer.statuses,
+              (Statuses{kPresent, kPresent, kPresent, kPresent,                          //
+                        kPresent, kNullValue, kNullValue, kNullValue,                    //
+                        kOutsideMaxAge, kOutsideMaxAge, kOutsideMaxAge, kOutsideMaxAge,  //
+                        kNotFound, kNotFound, kNotFound, kNotFound}));
+    EXPECT_EQ(answer.text(answer.words[0]), "Al Ain");
+    EXPECT_EQ(answer.words[1], 9007199254740993u);
+    EXPECT_EQ(answer.words[2], 1u);
+    EXPECT_EQ(to_rfc3339(Timestamp{static_cast<std::int64_t>(answer.words[3])}),
+              "2026-05-01T00:00:00Z");
+    EXPECT_EQ(answer.text(answer.words[4]), "Dubai");
+    EXPECT_EQ(to_rfc3339(answer.events[2]), "2026-01-01T00:00:00Z");
+    EXPECT_EQ(answer.events[3], Timestamp::min());
+    // Both ends of the age are inclusive; a view's own limit is not widened.
+    const Duration age = world.clock.now() - answer.events[0];
+    world.online->read(**plan, keys, {world.clock.now(), age}, answer);
+    EXPECT_EQ(answer.statuses[0], kPresent);
+    world.online->read(**plan, keys, {world.clock.now(), age - Duration{1}}, answer);
+    EXPECT_EQ(answer.statuses[0], kOutsideMaxAge);
+    world.online->read(**plan, keys, {world.clock.now(), Duration{INT64_MAX}}, answer);
+    EXPECT_EQ(answer.statuses[8], kOutsideMaxAge);
+  }
+}
+
+// Two views get the same number in each commit of each; a reply never mixes what one commit has
+// with what another had not yet.
+TEST(Online, all_views_of_an_answer_are_of_one_commit) {
+  FeatureWorld world;
+  world.apply("Entity", "customer", R"({"keys":[{"name":"customer_id","type":"int64"}]})");
+  world.apply("Source", "tx", R"({"format":"csv","event_time":"at"})");
+  for (const std::string name : {"a", "b"}) {
+    world.apply("FeatureView", name,
+                R"({"entity":"customer","source":"tx","features":[{"name":")" + name +
+                    R"(_commit","type":"int64"}]})");
+  }
+  const auto plan =
+      world.online->plan(world.context.project, {{"a", {}}, {"b", {}}}, NameStyle::kBare);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  constexpr int kCommits = 60;
+  constexpr int kKeys = 40;
+  // Commit n of either view stores n, so that both columns are the newest of their view's commits.
+  std::atomic<int> turn{0};
+  const auto write = [&](const std::string& view, int mine) {
+    for (int n = mine; n < kCommits; n += 2) {
+      while (turn.load() != n) std::this_thread::yield();
+      std::string csv = "customer_id,at," + view + "_commit\n";
+      for (int key = 0; key < kKeys; ++key) {
+        csv += std::to_string(key) + ",2026-05-2" + std::to_string(n * 9 / kCommits) +
+               "T00:00:" + (n < 10 ? "0" : "") + std::to_string(n) + "," + std::to_string(n + 1) +
+               "\n";
+      }
+      if (!world.append(view, csv).ok()) ADD_FAILURE();
+      turn = n + 1;
+    }
+  };
+  std::thread first([&] { write("a", 0); });
+  std::thread second([&] { write("b", 1); });
+  std::vector<KeyPart> keys;
+  for (int key = 0; key < kKeys; ++key) keys.emplace_back(key);
+  OnlineAnswer answer;
+  std::uint64_t last = 0;
+  while (last < kCommits) {
+    world.online->read(**plan, keys, {world.clock.now(), {}}, answer);
+    ASSERT_GE(answer.commit, last);
+    last = answer.commit;
+    // Odd commits are of a, even ones of b.
+    const std::uint64_t a = last % 2 == 1 ? last : last - std::min<std::uint64_t>(last, 1);
+    const std::uint64_t b = last % 2 == 0 ? last : last - 1;
+    for (int key = 0; key < kKeys; ++key) {
+      const auto at = static_cast<std::size_t>(key) * 2;
+      ASSERT_EQ(answer.words[at], a) << "at commit " << last;
+      ASSERT_EQ(answer.words[at + 1], b) << "at commit " << last;
+    }
+  }
+  first.join();
+  second.join();
+}
+
 TEST(ViewIndex, rows_of_a_publish_are_shown_together) {
   ViewIndex index(1);
   RowWords words(1);
+  std::uint64_t shown = 0;
   const auto put = [&](std::int64_t key, std::int64_t event, std::uint64_t commit, double value) {
     words.set_version(event, 0, sequence_of(commit, 0));
-    words.set_number(0, value);
-    return index.put(encode_key({key}), words.words(), ViewIndex::Replaced::kKeep);
+    words.set_word(0, std::bit_cast<std::uint64_t>(value));
+    return index.put(encode_key({key}), words.row(), ViewIndex::Replaced::kKeep);
   };
   const auto get = [&](std::int64_t key) {
     double value = -1;
-    index.read(encode_key({key}), [&](const RowView& row) { value = row.number(0); });
+    index.read(encode_key({key}), shown,
+               [&](const RowView& row) { value = std::bit_cast<double>(row.word(0)); });
     return value;
+  };
+  const auto show = [&](std::uint64_t commit) {
+    shown = commit;
+    index.settle();
   };
   EXPECT_EQ(put(1, 10, 1, 1.0), ViewIndex::Put::kNewer);
   EXPECT_EQ(get(1), -1.0);
-  index.show(1);
+  show(1);
   EXPECT_EQ(get(1), 1.0);
   EXPECT_EQ(put(1, 20, 2, 2.0), ViewIndex::Put::kNewer);
   EXPECT_EQ(put(2, 20, 2, 3.0), ViewIndex::Put::kNewer);
   EXPECT_EQ(get(1), 1.0);
   EXPECT_EQ(get(2), -1.0);
-  index.show(2);
+  show(2);
   EXPECT_EQ(get(1), 2.0);
   EXPECT_EQ(get(2), 3.0);
   EXPECT_EQ(put(1, 15, 3, 9.0), ViewIndex::Put::kStale);
   EXPECT_EQ(put(1, 20, 2, 2.0), ViewIndex::Put::kSame);
+  // Who still reads at a commit whose rows are not kept any more is told so.
+  shown = 1;
+  EXPECT_EQ(index.read(encode_key({1}), shown, [](const RowView&) {}), ViewIndex::Seen::kTooNew);
+}
+
+TEST(ViewIndex, keeps_words_and_texts_as_they_are) {
+  ViewIndex index(3);
+  RowWords words(3);
+  const auto put = [&](std::int64_t event, std::string_view text) {
+    words.set_version(event, 0, sequence_of(1, event));
+    words.set_word(0, (1ULL << 53) + 1);  // More than a double holds.
+    words.set_text(1, text);
+    words.set_null(2);
+    index.put(encode_key({7}), words.row(), ViewIndex::Replaced::kForget);
+  };
+  const auto get = [&] {
+    std::string seen;
+    index.read(encode_key({7}), 1, [&](const RowView& row) {
+      EXPECT_EQ(row.word(0), (1ULL << 53) + 1);
+      EXPECT_TRUE(row.is_null(2));
+      seen = row.text(1);
+    });
+    return seen;
+  };
+  put(1, "Abu Dhabi");
+  EXPECT_EQ(get(), "Abu Dhabi");
+  put(2, "");
+  EXPECT_EQ(get(), "");
+  put(3, "a text that is too long to lie inside a string object itself");
+  EXPECT_EQ(get(), "a text that is too long to lie inside a string object itself");
 }
 
 TEST(ViewIndex, readers_see_whole_rows_while_a_writer_works) {
@@ -318,11 +454,12 @@ TEST(ViewIndex, readers_see_whole_rows_while_a_writer_works) {
   std::atomic<bool> done{false};
   std::atomic<std::uint64_t> reads{0};
   std::atomic<std::uint64_t> torn{0};
+  std::atomic<std::uint64_t> shown{0};
   std::thread reader([&] {
     while (!done.load() || reads.load() == 0) {
       for (std::int64_t key = 0; key < kKeys; ++key) {
-        index.read(encode_key({key}), [&](const RowView& row) {
-          for (std::size_t f = 1; f < 8; ++f) torn += row.number(f) != row.number(0);
+        index.read(encode_key({key}), shown.load(), [&](const RowView& row) {
+          for (std::size_t f = 1; f < 8; ++f) torn += row.word(f) != row.word(0);
         });
         ++reads;
       }
@@ -332,10 +469,11 @@ TEST(ViewIndex, readers_see_whole_rows_while_a_writer_works) {
   for (std::uint64_t commit = 1; commit <= 200; ++commit) {
     for (std::int64_t key = 0; key < kKeys; ++key) {
       words.set_version(static_cast<std::int64_t>(commit), 0, sequence_of(commit, key));
-      for (std::size_t f = 0; f < 8; ++f) words.set_number(f, static_cast<double>(commit));
-      index.put(encode_key({key}), words.words(), ViewIndex::Replaced::kKeep);
+      for (std::size_t f = 0; f < 8; ++f) words.set_word(f, commit);
+      index.put(encode_key({key}), words.row(), ViewIndex::Replaced::kKeep);
     }
-    index.show(commit);
+    shown = commit;
+    index.settle();
   }
   done = true;
   reader.join();

@@ -165,11 +165,10 @@ struct Winner {
   std::uint32_t row = 0;
 };
 
-// The features of one view for the rows of one pass.
+// The features of one view for the rows of one pass, in the order of its probes.
 struct ViewOutput {
-  std::vector<OutputColumn> columns;
+  std::vector<OutputColumn> columns;  // The features, then when the row was known if that is asked.
   std::vector<std::uint8_t> found;
-  std::vector<std::int64_t> available;  // Empty unless it was asked for.
 };
 
 // What one thread needs; used again for every range.
@@ -185,6 +184,7 @@ Result<bool> settle(SegmentCursor& cursor, const KeyRef& key, std::int64_t at, s
                     CreatedRule rule) {
   while (cursor.event() >= oldest) {
     if (rule == CreatedRule::kBreaksTies) return true;
+    FALAJ_TRY(cursor.look_closer());
     if (cursor.has_created() && cursor.created() <= at) return true;
     if (!FALAJ_TRY(cursor.back(key))) return false;
   }
@@ -198,7 +198,8 @@ Status ask_segment(const PlannedView& planned, std::uint32_t number, const Probe
   const std::int64_t ttl = planned.view->ttl.nanos;
   // Where there is nothing to compare with, times need not be looked at.
   const bool alone = planned.segments.size() == 1 && planned.view->available_as.empty();
-  SegmentCursor cursor(*segment.file);
+  const bool few = probes.sorted().size() < segment.file->blocks().size();
+  SegmentCursor cursor(*segment.file, few ? Questions::kFew : Questions::kMany);
   for (std::size_t i = 0; i < range.size(); ++i) {
     const Probe& probe = range[i];
     const KeyRef key{probe.prefix, probes.key(probe)};
@@ -209,6 +210,7 @@ Status ask_segment(const PlannedView& planned, std::uint32_t number, const Probe
     Winner found{cursor.event(), 0, 0, number, cursor.block(), cursor.row()};
     if (!alone) {
       if (best.segment != kNoSegment && found.event < best.event) continue;
+      FALAJ_TRY(cursor.look_closer());
       found.created = cursor.has_created() ? cursor.created() : kMinTime;
       found.sequence = sequence_of(segment.commit, cursor.position());
       if (best.segment != kNoSegment && std::tie(found.event, found.created, found.sequence) <
@@ -241,18 +243,18 @@ Status fill_few(const PlannedSegment& segment, std::size_t block, const FeatureS
   return {};
 }
 
-// Takes the features of the rows that won in one segment, block by block.
-Status fill_from(const PlannedSegment& segment, std::uint32_t number, std::span<const Probe> range,
+// Takes the features of the rows that won in one segment, block by block, to `first` and behind.
+Status fill_from(const PlannedSegment& segment, std::uint32_t number, std::size_t first,
                  Worker& worker, ViewOutput& out) {
-  for (std::size_t i = 0; i < range.size();) {
+  for (std::size_t i = 0; i < worker.winners.size();) {
     worker.moves.clear();
     std::uint32_t block = 0;
-    for (; i < range.size(); ++i) {
+    for (; i < worker.winners.size(); ++i) {
       const Winner& winner = worker.winners[i];
       if (winner.segment != number) continue;
       if (worker.moves.empty()) block = winner.block;
       if (winner.block != block) break;
-      worker.moves.push_back({winner.row, range[i].row});
+      worker.moves.push_back({winner.row, static_cast<std::uint32_t>(first + i)});
     }
     for (const std::size_t feature : segment.missing) {
       out.columns[feature].fill_nulls(worker.moves);
@@ -272,8 +274,10 @@ Status fill_from(const PlannedSegment& segment, std::uint32_t number, std::span<
   return {};
 }
 
-Status join_range(const PlannedView& planned, const Probes& probes, std::span<const Probe> range,
-                  Worker& worker, ViewOutput& out) {
+// The probes [first, first + count).
+Status join_range(const PlannedView& planned, const Probes& probes, std::size_t first,
+                  std::size_t count, Worker& worker, ViewOutput& out) {
+  const std::span<const Probe> range = probes.sorted().subspan(first, count);
   worker.winners.assign(range.size(), Winner{});
   for (std::uint32_t i = 0; i < planned.segments.size(); ++i) {
     FALAJ_TRY(ask_segment(planned, i, probes, range, worker.winners));
@@ -281,19 +285,19 @@ Status join_range(const PlannedView& planned, const Probes& probes, std::span<co
   for (std::size_t i = 0; i < range.size(); ++i) {
     const Winner& winner = worker.winners[i];
     if (winner.segment == kNoSegment) continue;
-    out.found[range[i].row] = 1;
-    if (out.available.empty()) continue;
-    out.available[range[i].row] = winner.created == kMinTime ? winner.event : winner.created;
+    out.found[first + i] = 1;
+    if (planned.view->available_as.empty()) continue;
+    out.columns.back().set(first + i, winner.created == kMinTime ? winner.event : winner.created);
   }
   for (std::uint32_t i = 0; i < planned.segments.size(); ++i) {
-    FALAJ_TRY(fill_from(planned.segments[i], i, range, worker, out));
+    FALAJ_TRY(fill_from(planned.segments[i], i, first, worker, out));
   }
   return {};
 }
 
-// Calls work(worker, task) for every task, on several threads; the first error ends it.
+// Calls work(worker, task) for every task, a thread for each worker; the first error ends it.
 template <class Work>
-Status share(std::size_t tasks, std::size_t threads, std::vector<Worker>& workers, Work work) {
+Status share(std::size_t tasks, std::vector<Worker>& workers, Work work) {
   std::atomic<std::size_t> next{0};
   Mutex mutex;
   Status first_error;
@@ -306,8 +310,7 @@ Status share(std::size_t tasks, std::size_t threads, std::vector<Worker>& worker
       if (first_error.ok()) first_error = std::move(done);
     }
   };
-  const std::size_t used = std::max<std::size_t>(1, std::min(threads, tasks));
-  if (workers.size() < used) workers.resize(used);
+  const std::size_t used = std::max<std::size_t>(1, std::min(workers.size(), tasks));
   if (used == 1) {
     loop(workers[0]);
     return first_error;
@@ -322,7 +325,29 @@ Status share(std::size_t tasks, std::size_t threads, std::vector<Worker>& worker
   return first_error;
 }
 
-Result<Batch> columns_of(const Plan& plan, std::vector<ViewOutput>& outputs) {
+// The columns of every view in the order of the spine.
+Result<std::vector<std::vector<Column>>> finished(const Plan& plan,
+                                                  const std::vector<std::optional<Probes>>& probes,
+                                                  std::vector<Worker>& workers,
+                                                  std::vector<ViewOutput>& outputs) {
+  std::vector<std::vector<std::uint32_t>> places;
+  for (const auto& asked : probes) places.push_back(asked->places());
+  std::vector<std::pair<std::size_t, std::size_t>> tasks;  // View, column.
+  std::vector<std::vector<Column>> out(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    out[i].assign(outputs[i].columns.size(), Column(Type::kInt64));
+    for (std::size_t c = 0; c < out[i].size(); ++c) tasks.emplace_back(i, c);
+  }
+  FALAJ_TRY(share(tasks.size(), workers, [&](Worker&, std::size_t task) -> Status {
+    const auto [view, column] = tasks[task];
+    out[view][column] =
+        outputs[view].columns[column].finish(outputs[view].found, places[plan.views[view].key_set]);
+    return {};
+  }));
+  return out;
+}
+
+Result<Batch> batch_of(const Plan& plan, std::vector<std::vector<Column>> columns) {
   Batch out;
   const auto add = [&](table::Field field, Column column) -> Status {
     if (out.schema.find(field.name)) {
@@ -332,18 +357,13 @@ Result<Batch> columns_of(const Plan& plan, std::vector<ViewOutput>& outputs) {
     out.columns.push_back(std::move(column));
     return {};
   };
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
     const JoinView& view = *plan.views[i].view;
-    ViewOutput& output = outputs[i];
     for (std::size_t f = 0; f < view.features.size(); ++f) {
-      const JoinFeature& feature = view.features[f];
-      FALAJ_TRY(add({feature.as, feature.stored.type}, output.columns[f].finish(output.found)));
+      FALAJ_TRY(add({view.features[f].as, view.features[f].stored.type}, std::move(columns[i][f])));
     }
     if (view.available_as.empty()) continue;
-    const bool all = std::find(output.found.begin(), output.found.end(), 0) == output.found.end();
-    FALAJ_TRY(add({view.available_as, Type::kTimestamp},
-                  Column::of_ints(Type::kTimestamp, std::move(output.available),
-                                  all ? std::vector<std::uint8_t>() : std::move(output.found))));
+    FALAJ_TRY(add({view.available_as, Type::kTimestamp}, std::move(columns[i].back())));
   }
   return out;
 }
@@ -353,8 +373,9 @@ Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_
                         std::size_t end) {
   const std::size_t rows = end - begin;
   std::vector<std::optional<Probes>> probes(plan.key_sets.size());
-  std::vector<Worker> workers(1);
-  FALAJ_TRY(share(probes.size(), options.threads, workers, [&](Worker&, std::size_t set) -> Status {
+  // All at once: what was filled points into them.
+  std::vector<Worker> workers(std::max<std::size_t>(1, options.threads));
+  FALAJ_TRY(share(probes.size(), workers, [&](Worker&, std::size_t set) -> Status {
     probes[set].emplace(plan.key_sets[set], *plan.time, begin, end);
     return {};
   }));
@@ -365,23 +386,24 @@ Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_
     for (const JoinFeature& feature : planned.view->features) {
       output.columns.emplace_back(feature.stored.type, rows);
     }
-    if (!planned.view->available_as.empty()) output.available.assign(rows, 0);
+    if (!planned.view->available_as.empty()) output.columns.emplace_back(Type::kTimestamp, rows);
   }
   const std::size_t size = std::clamp(rows / (options.threads * 8 + 1), kRangeMin, kRangeMax);
+  // A view after the other, each in ranges: a thread walks on through the segments of one.
+  const std::size_t ranges = (rows + size - 1) / size;
   const auto join_task = [&](Worker& worker, std::size_t task) -> Status {
-    for (std::size_t i = 0; i < plan.views.size(); ++i) {
-      const Probes& asked = *probes[plan.views[i].key_set];
-      const std::span<const Probe> all = asked.sorted();
-      const std::size_t first = std::min(task * size, all.size());
-      const auto range = all.subspan(first, std::min(size, all.size() - first));
-      if (range.empty()) continue;
-      const Status joined = join_range(plan.views[i], asked, range, worker, outputs[i]);
-      if (!joined.ok()) return joined.error().within("FeatureView " + plan.views[i].view->name);
-    }
-    return {};
+    const std::size_t view = task / ranges;
+    const Probes& asked = *probes[plan.views[view].key_set];
+    const std::size_t all = asked.sorted().size();
+    const std::size_t first = std::min(task % ranges * size, all);
+    const std::size_t count = std::min(size, all - first);
+    if (count == 0) return {};
+    const Status joined = join_range(plan.views[view], asked, first, count, worker, outputs[view]);
+    if (joined.ok()) return {};
+    return joined.error().within("FeatureView " + plan.views[view].view->name);
   };
-  FALAJ_TRY(share((rows + size - 1) / size, options.threads, workers, join_task));
-  return columns_of(plan, outputs);
+  FALAJ_TRY(share(ranges * plan.views.size(), workers, join_task));
+  return batch_of(plan, FALAJ_TRY(finished(plan, probes, workers, outputs)));
 }
 
 // Bytes that a pass holds for each spine row: probes, winners' answers, and the batch itself.

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "features/definitions.h"
 #include "table/batch.h"
 
 namespace falaj::features {
@@ -55,8 +56,6 @@ struct JoinView {
   std::vector<JoinSegment> segments;
 };
 
-// How features are called. Full names are "view__feature".
-enum class NameStyle : std::uint8_t { kBare, kFull };
 // Fills in `as` of every feature. FJ-3005 when a name would be there twice, those of `taken` (the
 // spine's columns) included.
 Status name_features(NameStyle style, const std::vector<std::string>& taken,

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "features/internal/segments.h"
+#include "features/internal/service_layout.h"
 #include "features/internal/spine.h"
 #include "features/key.h"
 #include "features/leakage.h"
@@ -22,10 +23,9 @@ using table::Type;
 
 constexpr std::string_view kSplitColumn = "split";
 
-// A view of the service with what is taken from it.
+// A view with the segments that it is read from.
 struct JoinedView {
   ViewDefinition definition;
-  std::vector<table::Field> features;
   std::vector<Segment> segments;
 };
 
@@ -35,43 +35,74 @@ struct Inputs {
   TrainingSetSpec spec;
   std::int64_t service_generation = 0;
   std::vector<JoinedView> views;
+  ServiceLayout layout;  // Its parts are the views.
   std::optional<JoinedView> spine_view;
-  std::vector<table::Field> keys;  // Distinct key columns of all views.
   std::uint64_t known_at = 0;
 };
 
-Status add_key(std::vector<table::Field>& keys, const table::Field& key) {
-  for (const table::Field& known : keys) {
-    if (known.name != key.name) continue;
-    if (known.type == key.type) return {};
-    return Error(ErrorId::kSchemaMismatch, "key column \"" + key.name +
-                                               "\" is int64 for one entity and string for "
-                                               "another: give it one type");
+// FJ-3005 when a feature would be called like another column of the set.
+Status check_names(const Inputs& inputs, const std::string& time_column) {
+  for (const std::string& taken : {time_column, inputs.spec.label, std::string(kSplitColumn)}) {
+    for (const ServiceColumn& column : inputs.layout.columns) {
+      if (column.field.name != taken) continue;
+      return Error(ErrorId::kFeatureNameCollision,
+                   "\"" + taken +
+                       "\" would be two columns of the training set: rename the feature in the "
+                       "service, or take it from no view");
+    }
   }
-  keys.push_back(key);
   return {};
 }
 
-// The views as the join takes them, without their segments. FJ-3005 when two columns of the set
-// would have one name.
-Result<std::vector<JoinView>> named_views(const Inputs& inputs, const std::string& time_column) {
-  std::vector<std::string> taken{time_column, inputs.spec.label, std::string(kSplitColumn)};
-  for (const table::Field& key : inputs.keys) taken.push_back(key.name);
+// The views as the join takes them, without their segments. What it reads is called as the
+// layout's reads are.
+std::vector<JoinView> views_to_join(const Inputs& inputs) {
   std::vector<JoinView> out;
-  for (const JoinedView& joined : inputs.views) {
+  std::size_t read = 0;
+  for (std::size_t i = 0; i < inputs.views.size(); ++i) {
+    const JoinedView& joined = inputs.views[i];
+    const ServicePart& part = inputs.layout.parts[i];
     JoinView& view = out.emplace_back();
-    view.name = joined.definition.view.name;
+    view.name = part.alias;
     view.keys = joined.definition.entity.keys;
+    view.columns = part.key_columns;
     view.ttl = joined.definition.view.ttl;
     view.available_as = "__available_" + view.name;
     if (inputs.spec.created_later == CreatedLater::kLeaveOut &&
         !joined.definition.source.created_time.empty()) {
       view.created = CreatedRule::kKnownByRow;
     }
-    for (const table::Field& feature : joined.features) view.features.push_back({feature, {}});
+    for (const table::Field& stored : part.stored) {
+      view.features.push_back({stored, inputs.layout.reads[read++].name});
+    }
   }
-  FALAJ_TRY(name_features(NameStyle::kBare, taken, out));
   return out;
+}
+
+// The service's columns from what was joined: those that are read as they are, the others computed.
+Status add_features(const ServiceLayout& layout, const Spine& spine, Batch& joined, Batch& out) {
+  std::vector<std::size_t> places;  // Of the reads in `joined`.
+  std::vector<const Column*> slots;
+  for (const table::Field& read : layout.reads) {
+    places.push_back(*joined.schema.find(read.name));
+    slots.push_back(&joined.columns[places.back()]);
+  }
+  for (const table::Field& key : layout.keys) slots.push_back(spine.rows.find(key.name));
+  slots.push_back(&spine.time());
+  std::vector<Column> computed;
+  computed.reserve(layout.computed.size());
+  for (const ComputedColumn& each : layout.computed) {
+    std::vector<const Column*> inputs;
+    for (const std::size_t slot : each.inputs) inputs.push_back(slots[slot]);
+    computed.push_back(each.expression.evaluate(inputs, spine.rows.rows()));
+    slots.push_back(&computed.back());
+  }
+  for (const ServiceColumn& column : layout.columns) {
+    Column& from = layout.is_computed(column) ? computed[column.slot - layout.first_computed()]
+                                              : joined.columns[places[column.slot]];
+    FALAJ_TRY(out.add(column.field, std::move(from)));
+  }
+  return {};
 }
 
 std::string versioned(const ViewDefinition& definition) {
@@ -124,9 +155,9 @@ std::vector<bool> valid_by_time(const Column& time, double share) {
 
 Result<Column> split_column(const Inputs& inputs, const Spine& spine, Manifest& manifest) {
   const Column* by = inputs.spec.split_by.empty() ? nullptr : spine.rows.find(inputs.spec.split_by);
-  const bool is_key = std::any_of(inputs.keys.begin(), inputs.keys.end(), [&](const auto& key) {
-    return key.name == inputs.spec.split_by;
-  });
+  const std::vector<table::Field>& keys = inputs.layout.keys;
+  const bool is_key = std::any_of(
+      keys.begin(), keys.end(), [&](const auto& key) { return key.name == inputs.spec.split_by; });
   if (!inputs.spec.split_by.empty() && !is_key) {
     return Error(ErrorId::kSpineInvalid,
                  "split: \"" + inputs.spec.split_by + "\" is not a key column of the training set");
@@ -153,9 +184,9 @@ Status check_leakage(const TrainingSetSpec& spec, const Leakage& leakage) {
 Result<Batch> join_all(const storage::BlobStore& blobs, const Inputs& inputs, const Spine& spine,
                        Manifest& manifest) {
   const std::string& time_column = spine.rows.schema.fields[spine.key_count].name;
-  std::vector<JoinView> views = FALAJ_TRY(named_views(inputs, time_column));
+  std::vector<JoinView> views = views_to_join(inputs);
   for (std::size_t i = 0; i < views.size(); ++i) {
-    const ViewName name{inputs.views[i].definition.project, views[i].name};
+    const ViewName name{inputs.views[i].definition.project, inputs.views[i].definition.view.name};
     for (const Segment& segment : useful(inputs.views[i], spine)) {
       auto file = FALAJ_TRY(open_segment(blobs, name, segment));
       views[i].segments.push_back({std::make_shared<SegmentFile>(std::move(file)), segment.commit});
@@ -170,12 +201,7 @@ Result<Batch> join_all(const storage::BlobStore& blobs, const Inputs& inputs, co
     FALAJ_TRY(check_leakage(inputs.spec, manifest.leakage.back()));
   }
   Batch out = spine.rows;
-  for (const JoinView& view : views) {
-    for (const JoinFeature& feature : view.features) {
-      const std::size_t place = *features.schema.find(feature.as);
-      FALAJ_TRY(out.add(features.schema.fields[place], std::move(features.columns[place])));
-    }
-  }
+  FALAJ_TRY(add_features(inputs.layout, spine, features, out));
   FALAJ_TRY(out.add({std::string(kSplitColumn), Type::kString},
                     FALAJ_TRY(split_column(inputs, spine, manifest))));
   return out;
@@ -197,15 +223,17 @@ Manifest describe(const Inputs& inputs, const Spine& spine, const std::string& p
   out.name = inputs.name;
   out.project = project;
   out.rows = spine.rows.rows();
-  for (const table::Field& key : inputs.keys) out.keys.push_back(key.name);
+  for (const table::Field& key : inputs.layout.keys) out.keys.push_back(key.name);
   out.time_column = spine.rows.schema.fields[spine.key_count].name;
   out.label = inputs.spec.label;
   out.service = inputs.spec.service;
   out.service_generation = inputs.service_generation;
   for (const JoinedView& view : inputs.views) {
     out.views.push_back(versioned(view.definition));
-    for (const table::Field& feature : view.features) out.features.push_back(feature.name);
     for (const Segment& segment : useful(view, spine)) out.segments.push_back(segment.content);
+  }
+  for (const ServiceColumn& column : inputs.layout.columns) {
+    out.features.push_back(column.field.name);
   }
   if (inputs.spine_view) {
     out.views.push_back(versioned(inputs.spine_view->definition));
@@ -267,11 +295,10 @@ struct TrainingSets::Impl {
   const Clock& clock;
 
   Result<JoinedView> load_joined(storage::SqlTransaction& tx, const std::string& project,
-                                 const ServiceView& wanted, std::uint64_t up_to) {
+                                 const std::string& view, std::uint64_t up_to) {
     JoinedView out;
-    out.definition = FALAJ_TRY(load_view(tx, project, wanted.view));
-    out.features = FALAJ_TRY(selected_features(out.definition.view, wanted));
-    out.segments = FALAJ_TRY(list_segments(tx, project, wanted.view, 0, up_to));
+    out.definition = FALAJ_TRY(load_view(tx, project, view));
+    out.segments = FALAJ_TRY(list_segments(tx, project, view, {0, up_to, Reach::kOffline}));
     return out;
   }
 
@@ -280,14 +307,19 @@ struct TrainingSets::Impl {
     const storage::Object object =
         FALAJ_TRY(storage::get_object(tx, "FeatureService", project, inputs.spec.service));
     inputs.service_generation = object.generation;
-    for (const ServiceView& wanted : FALAJ_TRY(decode_feature_service(object)).views) {
-      inputs.views.push_back(FALAJ_TRY(load_joined(tx, project, wanted, up_to)));
-      for (const table::Field& key : inputs.views.back().definition.entity.keys) {
-        FALAJ_TRY(add_key(inputs.keys, key));
-      }
+    const FeatureService service = FALAJ_TRY(decode_feature_service(object));
+    for (const ServiceView& wanted : service.views) {
+      inputs.views.push_back(FALAJ_TRY(load_joined(tx, project, wanted.view, up_to)));
     }
+    std::vector<ViewOfService> views;
+    for (const JoinedView& joined : inputs.views) {
+      views.push_back({joined.definition.view, joined.definition.entity});
+    }
+    Result<ServiceLayout> layout = lay_out(service, views);
+    if (!layout.ok()) return layout.error().within("FeatureService " + service.name);
+    inputs.layout = std::move(layout).value();
     if (!inputs.spec.spine_view.empty()) {
-      inputs.spine_view = FALAJ_TRY(load_joined(tx, project, {inputs.spec.spine_view, {}}, up_to));
+      inputs.spine_view = FALAJ_TRY(load_joined(tx, project, inputs.spec.spine_view, up_to));
       // Labels outside the period are no input.
       std::erase_if(inputs.spine_view->segments, [&](const Segment& segment) {
         return segment.event_max < inputs.spec.from || segment.event_min >= inputs.spec.to;
@@ -326,11 +358,11 @@ struct TrainingSets::Impl {
   }
 
   Result<Spine> load_spine(const Inputs& inputs, const FreezeOptions& options) {
-    SpineRequest request{inputs.keys, inputs.spec.time_column, inputs.spec.label, inputs.spec.from,
-                         inputs.spec.to};
+    SpineRequest request{inputs.layout.keys, inputs.spec.time_column, inputs.spec.label,
+                         inputs.spec.from, inputs.spec.to};
     if (inputs.spine_view) {
       request.time_column = inputs.spine_view->definition.source.event_time;
-      FALAJ_TRY(named_views(inputs, request.time_column));
+      FALAJ_TRY(check_names(inputs, request.time_column));
       return spine_of_view(blobs, inputs.spine_view->definition, inputs.spine_view->segments,
                            request);
     }
@@ -338,7 +370,7 @@ struct TrainingSets::Impl {
       return Error(ErrorId::kSpineInvalid,
                    "spine: " + inputs.spec.spine_path + " must be sent with the request to freeze");
     }
-    FALAJ_TRY(named_views(inputs, request.time_column));
+    FALAJ_TRY(check_names(inputs, request.time_column));
     return spine_of_file(*options.spine_file, options.spine_format, request);
   }
 
@@ -434,9 +466,9 @@ Status note_newer(storage::SqlTransaction& tx, const Manifest& manifest,
     out.push_back("FeatureView " + view + " was declared anew");
   }
   std::uint64_t rows = 0;
-  for (const Segment& segment :
-       FALAJ_TRY(list_segments(tx, manifest.project, view, manifest.known_at,
-                               std::numeric_limits<std::int64_t>::max()))) {
+  for (const Segment& segment : FALAJ_TRY(list_segments(
+           tx, manifest.project, view,
+           {manifest.known_at, std::numeric_limits<std::uint64_t>::max(), Reach::kOffline}))) {
     // Labels outside the period are no input; values of any time may be.
     if (segment.event_min < manifest.to) rows += segment.rows;
   }

@@ -151,6 +151,7 @@ class Drawing {
     job.shape = shape_index(candidate.request.resources);
     job.priority = static_cast<std::int32_t>(candidate.request.priority);
     job.submitted = candidate.queued_at;
+    job.deadline = candidate.request.deadline;
     if (candidate.run_max.nanos > 0) job.max_run = candidate.run_max;
     job.unmet_dependencies = candidate.unmet;
     job.remaining_p50 = candidate.p50;
@@ -301,6 +302,8 @@ Why why_of(const Drawing& drawing, const Scene& scene, const scheduler::Hold& ho
   if (after_another) name_first(scene.jobs[hold.job], why);
   if (reason.latest == Timestamp::max()) {
     if (!after_another) why.text += "; does not start without a change";
+  } else if (reason.latest <= now) {
+    why.text += "; may start at any moment";
   } else {
     why.text += "; starts in " + minutes_text(reason.earliest, now) + " to " +
                 minutes_text(reason.latest, now);

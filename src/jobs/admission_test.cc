@@ -62,6 +62,16 @@ TEST(Admission, a_higher_priority_goes_first) {
   EXPECT_EQ(admitted(s, judge(s, kNow)), (std::vector<std::string>{"b"}));
 }
 
+TEST(Admission, a_deadline_that_is_near_goes_first_among_its_priority) {
+  Scene s = scene({job("a", 1, 2000), job("b", 2, 2000)});
+  s.jobs[1].request.deadline = kNow + Duration::days(2);
+  EXPECT_EQ(admitted(s, judge(s, kNow)), (std::vector<std::string>{"a"}));
+  s.jobs[1].request.deadline = kNow + Duration::minutes(70);
+  EXPECT_EQ(admitted(s, judge(s, kNow)), (std::vector<std::string>{"b"}));
+  s.jobs[0].request.priority = 1;
+  EXPECT_EQ(admitted(s, judge(s, kNow)), (std::vector<std::string>{"a"}));
+}
+
 TEST(Admission, dependencies_and_engines_wait_their_turn) {
   Scene s = scene({job("a", 1, 100), job("b", 2, 100), job("c", 3, 100)});
   s.jobs[0].unmet = 2;

@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "jobs/capture.h"
 #include "jobs/exit_error.h"
+#include "jobs/post_mortem.h"
+#include "jobs/runtime.h"
 
 namespace falaj::jobs {
 namespace {
@@ -13,9 +16,18 @@ namespace {
 constexpr std::string_view kPath = "/usr/local/bin:/usr/bin:/bin";
 constexpr Duration kGrace = Duration::seconds(10);
 
-// The job's own PATH, if it has one.
+// The job's own PATH, if it has one, behind its runtime's.
 std::string path_of(const Value& payload) {
-  return payload["env"].is_object() ? payload["env"].text("PATH", kPath) : std::string(kPath);
+  std::string path =
+      payload["env"].is_object() ? payload["env"].text("PATH", kPath) : std::string(kPath);
+  const RuntimeUse runtime = runtime_of(payload);
+  return runtime.path.empty() ? path : runtime.path + ":" + path;
+}
+
+// What is still to be built cannot be looked into; in an image other programs are.
+bool is_there(const RuntimeUse& runtime) {
+  if (runtime.form == RuntimeForm::kImage) return false;
+  return runtime.folder.empty() || ::access(runtime.folder.c_str(), F_OK) == 0;
 }
 
 void set_if_absent(std::vector<std::pair<std::string, std::string>>& env, std::string_view name,
@@ -39,6 +51,21 @@ std::string device_list(std::uint16_t gpus) {
   return text;
 }
 
+// The nodes of the devices that it was given, and those that any of them needs. Of the others it
+// cannot open a single one, whatever it makes of CUDA_VISIBLE_DEVICES.
+void give_devices(const CommandOptions& options, std::uint16_t gpus, exec::Sandbox& sandbox) {
+  if (gpus == 0) return;
+  for (unsigned i = 0; i < 16; ++i) {
+    if ((gpus >> i & 1U) == 0) continue;
+    sandbox.read_write.push_back(options.device_folder + "/nvidia" + std::to_string(i));
+  }
+  for (const char* shared : {"/nvidiactl", "/nvidia-uvm", "/nvidia-uvm-tools"}) {
+    sandbox.read_write.push_back(options.device_folder + shared);
+  }
+  sandbox.read_only.emplace_back("/sys/bus/pci");
+  sandbox.read_only.emplace_back("/sys/devices");
+}
+
 Duration run_time(const CommandOptions& options, const Request& request) {
   if (request.time_max.nanos == 0) return options.time_max;
   return options.time_max.nanos == 0 ? request.time_max
@@ -59,7 +86,7 @@ std::string find_program(const std::string& word, std::string_view path) {
   return "";
 }
 
-Status check_command(const CommandOptions& options, const JobSpec& spec) {
+Status check_limits(const CommandOptions& options, const JobSpec& spec) {
   const Request& request = spec.request;
   if (options.memory_bytes_max > 0 && request.resources.memory_bytes > options.memory_bytes_max) {
     return Error(ErrorId::kOutOfRange,
@@ -73,9 +100,23 @@ Status check_command(const CommandOptions& options, const JobSpec& spec) {
                                            to_string(options.time_max) +
                                            " here: ask for less, or have jobs.time_max raised");
   }
+  if (options.disk_bytes_max > 0 && request.resources.disk_bytes > options.disk_bytes_max) {
+    return Error(ErrorId::kOutOfRange,
+                 "the job asks for " + format_bytes(request.resources.disk_bytes) +
+                     " of disk and a job gets at most " + format_bytes(options.disk_bytes_max) +
+                     " here: ask for less, or have jobs.disk_max raised");
+  }
+  return {};
+}
+
+Status check_program(const JobSpec& spec) {
   const std::vector<std::string> command = command_of(spec.payload);
   const std::string path = path_of(spec.payload);
-  if (command.empty() || find_program(command.front(), path).empty()) {
+  const RuntimeUse runtime = runtime_of(spec.payload);
+  if (!runtime.name.empty() && runtime.digest.empty()) {
+    return Error(Code::kFailedPrecondition, "this server has no runtimes: run it without one");
+  }
+  if (command.empty() || (is_there(runtime) && find_program(command.front(), path).empty())) {
     return Error(ErrorId::kFileUnreadable, "there is no program '" +
                                                (command.empty() ? "" : command.front()) +
                                                "' on the server's machine in " + path +
@@ -96,7 +137,11 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
   work.argv = command_of(job.spec.payload);
   work.env = env_of(job.spec.payload);
   std::erase_if(work.env, [](const auto& variable) { return is_ours(variable.first); });
-  set_if_absent(work.env, "PATH", std::string(kPath));
+  const RuntimeUse runtime = runtime_of(job.spec.payload);
+  std::erase_if(work.env, [](const auto& variable) { return variable.first == "PATH"; });
+  work.env.emplace_back("PATH", path_of(job.spec.payload));
+  const bool image = runtime.form == RuntimeForm::kImage;
+  if (!runtime.folder.empty() && !image) set_if_absent(work.env, "VIRTUAL_ENV", runtime.folder);
   set_if_absent(work.env, "HOME", files.work_dir);
   set_if_absent(work.env, "TMPDIR", files.work_dir);
   set_if_absent(work.env, "LANG", "C.UTF-8");
@@ -105,10 +150,21 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
   set_if_absent(work.env, "OMP_NUM_THREADS", std::to_string(threads));
   work.env.emplace_back("CUDA_VISIBLE_DEVICES", device_list(gpus));
   work.env.emplace_back("NVIDIA_VISIBLE_DEVICES", device_list(gpus));
+  if (const Value& seed = job.spec.payload["capture"]["seed"]; seed.is_int()) {
+    const std::string text = std::to_string(seed.as_int());
+    set_if_absent(work.env, "PYTHONHASHSEED", text);
+    work.env.emplace_back("FALAJ_SEED", text);
+  }
+  work.env.emplace_back(kOutputVariable, files.work_dir + "/" + std::string(kOutputFolder));
   work.env.emplace_back("FALAJ_JOB", job.id.str());
   work.env.emplace_back("FALAJ_ATTEMPT", to_string(AttemptId{job.id, job.epoch}));
   work.env.emplace_back("FALAJ_PROJECT", job.spec.project);
-  if (!work.argv.empty()) {
+  if (const Value& place = job.spec.payload["array"]; place.is_object()) {
+    work.env.emplace_back("FALAJ_ARRAY_INDEX", std::to_string(place.integer("index")));
+    work.env.emplace_back("FALAJ_ARRAY_COUNT", std::to_string(place.integer("count")));
+  }
+  work.env.emplace_back(kReportVariable, files.work_dir + "/" + std::string(kReportFile));
+  if (!work.argv.empty() && !image) {
     std::string program = find_program(work.argv.front(), path_of(job.spec.payload));
     if (!program.empty() && !program.starts_with('/')) program = files.work_dir + "/" + program;
     if (!program.empty()) work.argv.front() = std::move(program);
@@ -117,8 +173,14 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
   work.log_path = files.log;
   work.log_bytes_max = options.log_bytes_max;
   work.limits.cpus_max = static_cast<double>(request.resources.cpu_milli) / 1000;
+  if (request.resources.bound) work.limits.bound_cpus = request.resources.cpu_milli / 1000;
+  work.limits.io_bytes_max = options.io_bytes_max;
   work.limits.memory_bytes_max = request.resources.memory_bytes;
   work.limits.processes_max = options.processes_max;
+  work.limits.disk_bytes_max =
+      request.resources.disk_bytes > 0 ? request.resources.disk_bytes : options.disk_bytes_max;
+  // One byte more, so that whoever meets it is seen to have written too much.
+  if (work.limits.disk_bytes_max > 0) work.limits.file_bytes_max = work.limits.disk_bytes_max + 1;
   work.limits.run_time_max = run_time(options, request);
   work.limits.grace = kGrace;
   work.sandbox = options.sandbox;
@@ -126,6 +188,10 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
                                 options.readable.end());
   work.sandbox.read_write.insert(work.sandbox.read_write.end(), options.writable.begin(),
                                  options.writable.end());
+  work.sandbox.read_only.insert(work.sandbox.read_only.end(), runtime.readable.begin(),
+                                runtime.readable.end());
+  if (!runtime.folder.empty() && !image) work.sandbox.read_only.push_back(runtime.folder);
+  give_devices(options, gpus, work.sandbox);
   work.sandbox.read_write.push_back(files.work_dir);
   return work;
 }
@@ -150,6 +216,9 @@ Status check_end(const AttemptEnd& end, const Work& work, std::string_view log) 
       break;
     case EndReason::kStopped:
       exit.reason = exec::ExitReason::kStopped;
+      break;
+    case EndReason::kOutOfDisk:
+      exit.reason = exec::ExitReason::kOutOfDisk;
       break;
     case EndReason::kNotStarted:
       return Error(ErrorId::kJobFailed, "the command could not be started: " + end.detail);

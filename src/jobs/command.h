@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,16 +17,25 @@ namespace falaj::jobs {
 struct CommandOptions {
   std::int64_t memory_bytes_max = 0;  // The most a job may ask for; 0: no limit but the machine.
   Duration time_max{};                // The most a job may run; 0: no limit.
+  std::int64_t disk_bytes_max = 0;  // The most, and what it gets when it asks for nothing; 0: none.
   std::int64_t processes_max = 64;
+  std::int64_t io_bytes_max = 0;  // A second; 0: no limit.
   std::int64_t log_bytes_max = std::int64_t{8} << 20;
   std::vector<std::string> readable;  // Folders beside the system's: code, data, interpreters.
   std::vector<std::string> writable;
-  exec::Sandbox sandbox;  // As far as it does not depend on the job.
+  std::string device_folder = "/dev";  // Where GPUs are: nvidia0, …, nvidiactl, nvidia-uvm.
+  exec::Sandbox sandbox;               // As far as it does not depend on the job.
+  std::string program;                 // This program: runs images by its `engine image`.
+  std::string oci_runtime;             // What that becomes; see jobs/oci/bundle.h.
+  // Turns the name of a runtime into what it is (jobs/runtimes.h). Empty: none can be named.
+  std::function<Status(const security::RequestContext&, JobSpec&)> resolve{};
 };
 
-// FJ-1006 when the job asks for more than `options` grants, FJ-1015 when its program is not there.
-// `program` with a slash is looked for when the job starts, in its own folder.
-Status check_command(const CommandOptions& options, const JobSpec& spec);
+// FJ-1006 when the job asks for more than `options` grants. Pure.
+Status check_limits(const CommandOptions& options, const JobSpec& spec);
+// FJ-1015 when its program is not there; its runtime has been resolved. A program with a slash is
+// looked for when the job starts, in its own folder.
+Status check_program(const JobSpec& spec);
 
 // The program with its folder, as looked for in `path` ("a:b"); the word itself when it has a
 // slash, "" when it is nowhere.

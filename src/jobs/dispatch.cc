@@ -12,16 +12,32 @@ namespace {
 
 // Reservations and minimum run times pass with time alone.
 constexpr auto kLook = std::chrono::seconds(1);
+// A decision that takes longer than this is followed by a rest of kRestTimes its own time, at most
+// kRestMost: while many wait, one decision for all that changed meanwhile is worth more than one
+// for each.
+constexpr std::int64_t kQuickNanos = 1'000'000;
+constexpr std::int64_t kRestTimes = 4;
+constexpr std::int64_t kRestMost = 50'000'000;
+// So much is waited for more to end after some have: each look costs as much as many ends.
+constexpr std::int64_t kGather = 4'000'000;
 
 }  // namespace
 
 void LocalQueue::dispatch() {
   bool ask = true;
   while (true) {
-    if (ask && executor_ != nullptr) collect_ends();
+    const std::size_t ended = ask && executor_ != nullptr ? collect_ends() : 0;
     settle_dependencies();
+    const std::int64_t before = monotonic_nanos();
     decide();
+    const std::int64_t took = monotonic_nanos() - before;
     MutexLock lock(mutex_);
+    if (took > kQuickNanos || ended > 0) {
+      const std::int64_t rest = std::max(
+          took > kQuickNanos ? std::min(kRestTimes * took, kRestMost) : 0, ended > 0 ? kGather : 0);
+      (void)asked_.wait_for(mutex_, std::chrono::nanoseconds(rest),
+                            [this]() FALAJ_REQUIRES(mutex_) { return stopping_; });
+    }
     const bool news = asked_.wait_for(mutex_, kLook, [this]() FALAJ_REQUIRES(mutex_) {
       return stopping_ || dirty_ || executor_news_;
     });
@@ -32,8 +48,9 @@ void LocalQueue::dispatch() {
   }
 }
 
-// Makes tasks of the commands that ended, also of those that the executor does not know any more.
-void LocalQueue::collect_ends() {
+// Makes tasks of the commands that ended, also of those that the executor does not know any more;
+// how many.
+std::size_t LocalQueue::collect_ends() {
   std::uint64_t round = 0;
   {
     MutexLock lock(mutex_);
@@ -42,9 +59,10 @@ void LocalQueue::collect_ends() {
   const auto listed = executor_->list();
   if (!listed.ok()) {
     log::warn("executor not asked", {{"error", listed.error().message}});
-    return;
+    return 0;
   }
   std::set<AttemptId> known;
+  std::size_t ended = 0;
   std::vector<AttemptId> stale;
   std::vector<AttemptId> leaving;  // Asked before, perhaps in vain or by a server that died.
   {
@@ -58,6 +76,7 @@ void LocalQueue::collect_ends() {
         if (found->second.cancelled || found->second.preempted) leaving.push_back(attempt.id);
       } else if (!std::exchange(found->second.finishing, true)) {
         tasks_.push_back({attempt.id.job, attempt.end, attempt.id.attempt});
+        ++ended;
       }
     }
     for (auto& [id, running] : running_) {
@@ -68,14 +87,16 @@ void LocalQueue::collect_ends() {
       lost.reason = EndReason::kLost;
       lost.detail = "it ended with the server, or with what ran it";
       tasks_.push_back({id, lost, running.attempt->attempt});
+      ++ended;
     }
   }
   tasked_.notify_all();
   for (const AttemptId& id : leaving) (void)executor_->stop(id);
   for (const AttemptId& id : stale) {
     (void)executor_->stop(id);
-    (void)executor_->forget(id);  // A running one is forgotten once it has ended.
+    clear_away(id);  // A running one once it has ended.
   }
+  return ended;
 }
 
 // Looks at those that waiting jobs come after and that are here no more: their end is written.
@@ -120,6 +141,7 @@ void LocalQueue::doom(const JobId& id, const JobId& failed) {
   note(ended, *job);
   if (!ended.ok()) return put_back(id);
   (void)release(id, Next::kDone);
+  tell_companion(*job, JobStatus::kCancelled, "a job that it comes after did not succeed");
   count_end(*job, JobStatus::kCancelled);
   tell_waiters(id);
 }

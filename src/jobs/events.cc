@@ -36,6 +36,11 @@ Value to_value(const Event& event) {
   value["event"] = event_name(event.kind);
   value["attempt"] = event.attempt;
   value["detail"] = event.detail;
+  // The log has a route of its own.
+  if (value["detail"].is_object()) {
+    value["detail"].as_object().erase("log");
+    value["detail"].as_object().erase("log_offset");
+  }
   return value;
 }
 

@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "exec/child.h"
+#include "jobs/usage_curve.h"
 
 namespace falaj::jobs {
 
@@ -52,6 +53,7 @@ enum class EndReason : std::uint8_t {
   kStopped,      // By stop().
   kNotStarted,   // There never was a process: `detail` says why. Trying again may not help.
   kLost,         // The executor died with it, or cannot tell how it ended. Tried again by policy.
+  kOutOfDisk,    // Past limits.disk_bytes_max.
 };
 std::string_view end_reason_name(EndReason reason);
 
@@ -61,6 +63,7 @@ struct AttemptEnd {
   std::string detail;  // For people; "" when there is nothing to add.
   std::int64_t memory_peak_bytes = 0;
   Duration cpu_time{};
+  Duration run_time{};             // 0 when it never ran, or that is not known.
   std::int64_t log_bytes_cut = 0;  // How much of the log was left out.
   Timestamp ended_at{};
 };
@@ -89,6 +92,9 @@ class Executor {
   virtual Status stop(const AttemptId& id) = 0;
   // Everything running, and what has ended and was not forgotten, in any order.
   virtual Result<std::vector<Attempt>> list() const = 0;
+  // How its use of the machine went, until it is forgotten: at most 512 samples. None where the
+  // executor does not sample; kNotFound when the attempt is not known.
+  virtual Result<UsageCurve> curve(const AttemptId& id) const;
   // Its end was written down elsewhere. Ok when it is not known; kConflict while it runs.
   virtual Status forget(const AttemptId& id) = 0;
   // `changed` is called after an attempt has ended (not once for each: look at list()), on a thread

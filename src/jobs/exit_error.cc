@@ -13,10 +13,11 @@ namespace {
 
 constexpr std::size_t kLinesShown = 10;
 constexpr std::size_t kTailBytes = 4096;
+constexpr std::string_view kLogFollows = "; its last lines:\n";
 
 std::string with_log(std::string message, std::string_view output) {
   const std::string tail = last_lines(output, kLinesShown);
-  if (!tail.empty()) message.append("; its last lines:\n").append(tail);
+  if (!tail.empty()) message.append(kLogFollows).append(tail);
   return message;
 }
 
@@ -34,6 +35,10 @@ void make_showable(std::string& text) {
 }
 
 }  // namespace
+
+std::string without_log(const std::string& error) {
+  return error.substr(0, error.find(kLogFollows));
+}
 
 std::string last_lines(std::string_view output, std::size_t lines) {
   if (output.size() > kTailBytes) output.remove_prefix(output.size() - kTailBytes);
@@ -79,12 +84,18 @@ Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits) {
       return Error(ErrorId::kJobOutOfMemory,
                    with_log("the process needed more than " + limit_text(limits.memory_bytes_max) +
                                 " (peak " + format_bytes(exit.memory_peak_bytes) +
-                                "): raise resources.memory, or give it fewer rows",
+                                "): raise resources.memory, or give it less to hold",
                             output));
     case exec::ExitReason::kTimedOut:
       return Error(ErrorId::kJobTimedOut,
                    with_log("the process ran past its limit of " + to_string(limits.run_time_max) +
-                                ": raise resources.time_max, or ask for fewer rounds",
+                                ": raise its time_max, or give it less to do",
+                            output));
+    case exec::ExitReason::kOutOfDisk:
+      return Error(ErrorId::kJobOutOfDisk,
+                   with_log("the process wrote more than its limit of " +
+                                format_bytes(limits.disk_bytes_max) +
+                                " into its folder: raise resources.disk, or have it write less",
                             output));
     case exec::ExitReason::kStopped:
       return Error(Code::kCancelled, "cancelled");

@@ -19,4 +19,7 @@ std::string last_lines(std::string_view output, std::size_t lines);
 // The last `bytes_max`, from a line's beginning where one was cut. What is not UTF-8 is replaced.
 std::string last_bytes(std::string_view output, std::size_t bytes_max);
 
+// What check_exit() says, without the lines of the log at its end.
+std::string without_log(const std::string& error);
+
 }  // namespace falaj::jobs

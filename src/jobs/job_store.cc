@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "jobs/internal/job_store.h"
 #include "security/quota/quota.h"
@@ -14,6 +15,8 @@ std::string error_code(const std::string& error) {
   const std::string code = error.substr(0, error.find(':'));
   return find_error(code) == nullptr ? "" : code;
 }
+
+constexpr std::size_t kCommandShown = 256;
 
 }  // namespace
 
@@ -60,6 +63,37 @@ const storage::Migration kJobEventsMigration{
     " kind INTEGER NOT NULL, attempt INTEGER NOT NULL, detail TEXT NOT NULL,"
     " PRIMARY KEY (job, sequence)) WITHOUT ROWID;"};
 
+const storage::Migration kJobCurvesMigration{
+    "jobs-curves",
+    "CREATE TABLE job_curves (job TEXT NOT NULL REFERENCES jobs (id), attempt INTEGER NOT NULL,"
+    " curve TEXT NOT NULL, PRIMARY KEY (job, attempt)) WITHOUT ROWID;"};
+
+const storage::Migration kJobPayloadsMigration{
+    "jobs-payloads",
+    "ALTER TABLE jobs ADD COLUMN run TEXT NOT NULL DEFAULT '';"
+    "UPDATE jobs SET run = COALESCE(json_extract(payload, '$.run'), '') WHERE json_valid(payload);"
+    "CREATE INDEX jobs_by_run ON jobs (run) WHERE run != '';"
+    "CREATE TABLE job_payloads (job TEXT PRIMARY KEY REFERENCES jobs (id), payload TEXT NOT NULL)"
+    " WITHOUT ROWID;"
+    "ALTER TABLE jobs ADD COLUMN whole TEXT NOT NULL DEFAULT '';"};
+
+Value brief(Value payload) {
+  if (!payload.is_object()) return payload;
+  for (const char* name : {"lock", "env", "capture"}) payload.as_object().erase(name);
+  if (!payload["command"].is_array()) return payload;
+  Value shown = Value::array();
+  std::size_t left = kCommandShown;
+  for (std::string& word : command_of(payload)) {
+    if (left == 0) break;
+    const bool fits = word.size() <= left;
+    cut(word, left);
+    left = fits ? left - word.size() : 0;
+    shown.push(std::move(word));
+  }
+  payload["command"] = std::move(shown);
+  return payload;
+}
+
 namespace internal {
 namespace {
 
@@ -70,10 +104,16 @@ using storage::SqlTransaction;
 constexpr std::int64_t kListMax = 1'000;
 constexpr auto kStatusLast = static_cast<std::int64_t>(JobStatus::kCancelled);
 
+// A payload that is longer, or that several jobs share, lies in a table of its own, where only
+// those look who want the whole of it.
+constexpr std::size_t kPayloadInRowMax = 2048;
+
 #define FALAJ_JOB_COLUMNS                                                                   \
   "id, type, project, payload, attempts_max, status, attempts, error, result, created_at, " \
   "ended_at, zone, epoch, request"
-constexpr std::string_view kSelectOne = "SELECT " FALAJ_JOB_COLUMNS " FROM jobs WHERE id = ?";
+constexpr std::string_view kSelectOne =
+    "SELECT " FALAJ_JOB_COLUMNS
+    ", (SELECT p.payload FROM job_payloads p WHERE p.job = jobs.whole) FROM jobs WHERE id = ?";
 constexpr std::string_view kSelectProject =
     "SELECT " FALAJ_JOB_COLUMNS " FROM jobs WHERE project = ? ORDER BY id DESC LIMIT ?";
 constexpr std::string_view kSelectUnfinished =
@@ -112,7 +152,12 @@ Result<Job> find_job(SqlTransaction& tx, const JobId& id) {
   if (rows.empty()) {
     return Error(Code::kNotFound, "there is no job '" + id.str() + "'; list the project's jobs");
   }
-  return job_from_row(rows.front());
+  Job job = FALAJ_TRY(job_from_row(rows.front()));
+  if (rows.front().is_null(14)) return job;
+  Value whole = FALAJ_TRY(parse_column(rows.front(), 14));
+  if (job.spec.payload.has("array")) whole["array"] = job.spec.payload["array"];
+  job.spec.payload = std::move(whole);
+  return job;
 }
 
 Result<std::int64_t> count_in_flight(SqlTransaction& tx, const std::string& project) {
@@ -121,11 +166,11 @@ Result<std::int64_t> count_in_flight(SqlTransaction& tx, const std::string& proj
   return rows.at(0).integer(0);
 }
 
-Status check_room(SqlTransaction& tx, const std::string& project) {
+Status check_room(SqlTransaction& tx, const std::string& project, std::size_t count) {
   const security::Quota quota = FALAJ_TRY(security::quota_of(tx, project));
   if (!quota.jobs) return {};
   const std::int64_t held = FALAJ_TRY(count_in_flight(tx, project));
-  if (held < *quota.jobs) return {};
+  if (held + static_cast<std::int64_t>(count) <= *quota.jobs) return {};
   return security::quota_reached(project,
                                  "has " + std::to_string(held) +
                                      " jobs that wait or run, and its quota is " +
@@ -137,6 +182,14 @@ Progress progress_of(const Job& job) {
   return {job.status, job.attempts, job.epoch, job.error, job.result, job.ended_at};
 }
 
+Status write_event(SqlTransaction& tx, const JobId& id, const Event& event) {
+  FALAJ_TRY(tx.execute(
+      "INSERT INTO job_events (job, sequence, at, kind, attempt, detail) VALUES (?, ?, ?, ?, ?, ?)",
+      {id.str(), event.sequence, event.at.nanos, static_cast<std::int64_t>(event.kind),
+       std::int64_t{event.attempt}, to_json(event.detail)}));
+  return {};
+}
+
 // Appends an event and brings the row to what follows from it. kConflict when it cannot follow.
 Status happen(SqlTransaction& tx, Job& job, Event event) {
   const SqlRows rows = FALAJ_TRY(
@@ -146,10 +199,7 @@ Status happen(SqlTransaction& tx, Job& job, Event event) {
   if (!next.ok()) {
     return Error(Code::kConflict, "job " + job.id.str() + ": " + next.error().message);
   }
-  FALAJ_TRY(tx.execute(
-      "INSERT INTO job_events (job, sequence, at, kind, attempt, detail) VALUES (?, ?, ?, ?, ?, ?)",
-      {job.id.str(), event.sequence, event.at.nanos, static_cast<std::int64_t>(event.kind),
-       std::int64_t{event.attempt}, to_json(event.detail)}));
+  FALAJ_TRY(write_event(tx, job.id, event));
   job.status = next->status;
   job.attempts = next->attempts;
   job.epoch = next->epoch;
@@ -171,16 +221,10 @@ Result<bool> cancel_was_asked(SqlTransaction& tx, const JobId& id) {
   return rows.at(0).integer(0) > 0;
 }
 
-Result<Timestamp> newest_admission(SqlTransaction& tx, const JobId& id) {
-  const SqlRows rows =
-      FALAJ_TRY(tx.query("SELECT COALESCE(MAX(at), 0) FROM job_events WHERE job = ? AND kind = ?",
-                         {id.str(), static_cast<std::int64_t>(EventKind::kAdmitted)}));
-  return Timestamp{rows.at(0).integer(0)};
-}
-
 // Each admission with what ended it: the next event of the job that does.
 constexpr std::string_view kSelectAttempts =
-    "SELECT j.id, j.project, j.type, j.request, j.created_at, a.at, e.at, e.kind, e.detail"
+    "SELECT j.id, j.project, j.type, j.request, j.created_at, a.at, e.at, e.kind,"
+    " CASE e.kind WHEN 3 THEN e.detail ELSE 'null' END"
     " FROM (SELECT * FROM jobs WHERE id >= ? ORDER BY id DESC LIMIT ?) j"
     " JOIN job_events a ON a.job = j.id AND a.kind = 1"
     " JOIN job_events e ON e.job = j.id AND e.sequence ="
@@ -208,7 +252,37 @@ Status check_newest(const Job& job, const AttemptId& attempt) {
                                     std::to_string(attempt.attempt) + " changes it no more");
 }
 
+// The log is for ever: of the code's state it gets the hash, not the text.
+Value shown_in_audit(Value payload) {
+  if (payload.is_object() && payload["capture"].is_object()) {
+    payload["capture"] = sha256_hex(to_json(payload["capture"]));
+  }
+  return payload;
+}
+
 std::string object_name(const Job& job) { return "Job/" + job.spec.project + "/" + job.id.str(); }
+
+Value array_place(std::size_t index, std::size_t count) {
+  Value out;
+  out["index"] = static_cast<std::int64_t>(index);
+  out["count"] = static_cast<std::int64_t>(count);
+  return out;
+}
+
+// A new one, with the event that it begins with. `whole` is the job whose payload it shares, ""
+// when its own row has all of it.
+Status insert_one(SqlTransaction& tx, const Job& job, const std::string& whole) {
+  FALAJ_TRY(tx.execute(
+      "INSERT INTO jobs (id, type, project, payload, attempts_max, status, attempts, error,"
+      " result, created_at, ended_at, zone, request, run, whole)"
+      " VALUES (?, ?, ?, ?, ?, 0, 0, '', 'null', ?, 0, ?, ?, ?, ?)",
+      {job.id.str(), job.spec.type, job.spec.project, to_json(job.spec.payload),
+       std::int64_t{job.spec.attempts_max}, job.created_at.nanos, job.spec.zone.name(),
+       to_json(to_value(job.spec.request)), job.spec.payload.text("run"), whole}));
+  Event event = event_of(EventKind::kSubmitted, job.created_at, 0);
+  event.sequence = 1;
+  return write_event(tx, job.id, event);
+}
 
 }  // namespace
 
@@ -216,37 +290,47 @@ bool has_ended(JobStatus status) {
   return status != JobStatus::kQueued && status != JobStatus::kRunning;
 }
 
-Result<Job> JobStore::insert(const security::RequestContext& context, JobSpec spec) {
-  Job job;
-  job.created_at = clock_.now();
-  job.id = JobId(new_ulid(job.created_at));
-  job.spec = std::move(spec);
-  job.spec.zone = context.zone;
-  if (!job.spec.zone.labelled()) {
+Result<std::vector<Job>> JobStore::insert(const security::RequestContext& context, JobSpec spec,
+                                          std::size_t count) {
+  spec.zone = context.zone;
+  if (!spec.zone.labelled()) {
     return Error(ErrorId::kZoneMissing, "a job without a zone is refused: project '" +
-                                            job.spec.project + "' says where its data may be");
+                                            spec.project + "' says where its data may be");
   }
+  const std::string payload = to_json(spec.payload);
+  const bool apart = payload.size() > kPayloadInRowMax;
+  JobSpec row = spec;
+  if (apart) row.payload = brief(std::move(row.payload));
+  std::vector<Job> jobs(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    jobs[i].created_at = clock_.now();
+    jobs[i].id = JobId(new_ulid(jobs[i].created_at));
+    jobs[i].spec = row;
+    if (count > 1) jobs[i].spec.payload["array"] = array_place(i, count);
+  }
+  const std::string whole = apart ? jobs.front().id.str() : std::string();
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
-    FALAJ_TRY(check_room(tx, job.spec.project));
-    FALAJ_TRY(tx.execute(
-        "INSERT INTO jobs (id, type, project, payload, attempts_max, status, attempts, error,"
-        " result, created_at, ended_at, zone, request)"
-        " VALUES (?, ?, ?, ?, ?, 0, 0, '', 'null', ?, 0, ?, ?)",
-        {job.id.str(), job.spec.type, job.spec.project, to_json(job.spec.payload),
-         std::int64_t{job.spec.attempts_max}, job.created_at.nanos, job.spec.zone.name(),
-         to_json(to_value(job.spec.request))}));
-    FALAJ_TRY(happen(tx, job, event_of(EventKind::kSubmitted, job.created_at, 0)));
+    FALAJ_TRY(check_room(tx, spec.project, count));
+    for (const Job& job : jobs) FALAJ_TRY(insert_one(tx, job, whole));
+    if (apart) {
+      FALAJ_TRY(
+          tx.execute("INSERT INTO job_payloads (job, payload) VALUES (?, ?)", {whole, payload}));
+    }
     Value detail;
-    detail["type"] = job.spec.type;
-    detail["payload"] = job.spec.payload;
-    FALAJ_TRY(audit_.append(tx, context, {"job.submit", object_name(job), detail}));
+    detail["type"] = spec.type;
+    detail["payload"] = shown_in_audit(spec.payload);
+    if (count > 1) {
+      detail["count"] = static_cast<std::int64_t>(count);
+      detail["last"] = jobs.back().id.str();
+    }
+    FALAJ_TRY(audit_.append(tx, context, {"job.submit", object_name(jobs.front()), detail}));
     return {};
   }));
-  return job;
+  return jobs;
 }
 
-Status JobStore::room(const ProjectName& project) const {
-  return sql_.read([&](SqlTransaction& tx) { return check_room(tx, project.str()); });
+Status JobStore::room(const ProjectName& project, std::size_t count) const {
+  return sql_.read([&](SqlTransaction& tx) { return check_room(tx, project.str(), count); });
 }
 
 Result<std::int64_t> JobStore::in_flight(const ProjectName& project) const {
@@ -271,9 +355,20 @@ Result<std::vector<Job>> JobStore::list(const ProjectName& project) const {
   std::vector<Job> jobs;
   for (const SqlRow& row :
        FALAJ_TRY(storage::query(sql_, kSelectProject, {project.str(), kListMax}))) {
-    jobs.push_back(FALAJ_TRY(job_from_row(row)));
+    Job job = FALAJ_TRY(job_from_row(row));
+    job.spec.payload = brief(std::move(job.spec.payload));
+    jobs.push_back(std::move(job));
   }
   return jobs;
+}
+
+Result<std::optional<Job>> JobStore::of_run(const RunId& run) const {
+  const SqlRows rows = FALAJ_TRY(storage::query(
+      sql_, "SELECT id FROM jobs WHERE run = ? AND run != '' ORDER BY id DESC LIMIT 1",
+      {run.str()}));
+  if (rows.empty()) return std::optional<Job>();
+  Job job = FALAJ_TRY(get(JobId(rows.front().text(0))));
+  return std::optional<Job>(std::move(job));
 }
 
 Result<std::vector<Event>> JobStore::events(const JobId& id) const {
@@ -369,12 +464,27 @@ Result<std::vector<JobStore::Unfinished>> JobStore::recover() {
       if (job.status == JobStatus::kRunning && job.spec.type != kCommandType && !cancelled) {
         FALAJ_TRY(happen(tx, job, requeued(job, job.attempts, "the server died")));
       }
-      const Timestamp began = FALAJ_TRY(newest_admission(tx, job.id));
-      unfinished.push_back({std::move(job), cancelled, began});
+      Unfinished each;
+      each.cancelled = cancelled;
+      if (job.status == JobStatus::kRunning) FALAJ_TRY(add_beginning(tx, job, each));
+      each.job = std::move(job);
+      unfinished.push_back(std::move(each));
     }
     return {};
   }));
   return unfinished;
+}
+
+// When the attempt that runs began, and with which devices.
+Status JobStore::add_beginning(SqlTransaction& tx, const Job& job, Unfinished& out) {
+  const SqlRows rows = FALAJ_TRY(tx.query(
+      "SELECT at, detail FROM job_events WHERE job = ? AND kind = ? AND attempt = ?",
+      {job.id.str(), static_cast<std::int64_t>(EventKind::kAdmitted), std::int64_t{job.epoch}}));
+  if (rows.empty()) return {};  // From before there were events.
+  out.began = Timestamp{rows.front().integer(0)};
+  const Value detail = FALAJ_TRY(parse_json(rows.front().text(1)));
+  out.gpus = static_cast<std::uint16_t>(detail.integer("gpus"));
+  return {};
 }
 
 Event JobStore::requeued(const Job& job, int attempts, const std::string& error) const {
@@ -384,14 +494,19 @@ Event JobStore::requeued(const Job& job, int attempts, const std::string& error)
   return event_of(EventKind::kRequeued, clock_.now(), job.epoch, std::move(detail));
 }
 
-Result<Job> JobStore::begin_attempt(const JobId& id) {
+Result<Job> JobStore::begin_attempt(const JobId& id, std::uint16_t gpus) {
   std::optional<Job> job;
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
     job = FALAJ_TRY(find_job(tx, id));
     Value detail;
     detail["attempts"] = job->attempts + 1;
-    return happen(tx, *job,
-                  event_of(EventKind::kAdmitted, clock_.now(), job->epoch + 1, std::move(detail)));
+    if (gpus != 0) detail["gpus"] = std::int64_t{gpus};
+    FALAJ_TRY(happen(
+        tx, *job, event_of(EventKind::kAdmitted, clock_.now(), job->epoch + 1, std::move(detail))));
+    if (job->epoch == 1) return {};
+    // What the one before printed is with its event.
+    FALAJ_TRY(tx.execute("UPDATE jobs SET log = '', log_offset = 0 WHERE id = ?", {id.str()}));
+    return {};
   }));
   return *std::move(job);
 }
@@ -401,7 +516,14 @@ Status JobStore::requeue(const AttemptId& attempt, int attempts, const std::stri
     Job job = FALAJ_TRY(find_job(tx, attempt.job));
     FALAJ_TRY(check_newest(job, attempt));
     if (job.status != JobStatus::kRunning) return {};
-    return happen(tx, job, requeued(job, attempts, error));
+    Event event = requeued(job, attempts, error);
+    const SqlRows rows =
+        FALAJ_TRY(tx.query("SELECT log, log_offset FROM jobs WHERE id = ?", {job.id.str()}));
+    if (!rows.at(0).text(0).empty()) {
+      event.detail["log"] = rows.at(0).text(0);
+      event.detail["log_offset"] = rows.at(0).integer(1);
+    }
+    return happen(tx, job, std::move(event));
   });
 }
 
@@ -443,6 +565,34 @@ Result<JobStore::Log> JobStore::log(const JobId& id) const {
       FALAJ_TRY(storage::query(sql_, "SELECT log, log_offset FROM jobs WHERE id = ?", {id.str()}));
   if (!rows.empty()) return Log{rows.front().text(0), rows.front().integer(1)};
   return Error(Code::kNotFound, "there is no job '" + id.str() + "'; list the project's jobs");
+}
+
+Result<JobStore::Log> JobStore::earlier_log(const AttemptId& id) const {
+  const SqlRows rows = FALAJ_TRY(storage::query(
+      sql_, "SELECT detail FROM job_events WHERE job = ? AND kind = ? AND attempt = ?",
+      {id.job.str(), static_cast<std::int64_t>(EventKind::kRequeued), std::int64_t{id.attempt}}));
+  if (rows.empty()) {
+    return Error(Code::kNotFound, "job " + id.job.str() + " had no attempt " +
+                                      std::to_string(id.attempt) +
+                                      " that ended before another one; its events list them");
+  }
+  const Value detail = FALAJ_TRY(parse_json(rows.front().text(0)));
+  return Log{detail.text("log"), detail.integer("log_offset")};
+}
+
+Status JobStore::keep_curve(const AttemptId& id, const Value& curve) {
+  return sql_.write([&](SqlTransaction& tx) -> Status {
+    FALAJ_TRY(tx.execute("INSERT OR REPLACE INTO job_curves (job, attempt, curve) VALUES (?, ?, ?)",
+                         {id.job.str(), std::int64_t{id.attempt}, to_json(curve)}));
+    return {};
+  });
+}
+
+Result<Value> JobStore::curve(const AttemptId& id) const {
+  const SqlRows rows =
+      FALAJ_TRY(storage::query(sql_, "SELECT curve FROM job_curves WHERE job = ? AND attempt = ?",
+                               {id.job.str(), std::int64_t{id.attempt}}));
+  return rows.empty() ? Result<Value>(Value()) : parse_json(rows.front().text(0));
 }
 
 Status JobStore::record_cancel(const security::RequestContext& context, const Job& job) {

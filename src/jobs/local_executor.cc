@@ -23,6 +23,8 @@ EndReason reason_of(exec::ExitReason reason) {
       return EndReason::kTimedOut;
     case exec::ExitReason::kStopped:
       return EndReason::kStopped;
+    case exec::ExitReason::kOutOfDisk:
+      return EndReason::kOutOfDisk;
   }
   return EndReason::kLost;
 }
@@ -153,6 +155,9 @@ class LocalExecutor final : public Executor {
       const auto found = held_.find(id);
       if (found == held_.end()) return;  // The executor goes down.
       found->second.attempt.pid = 0;
+      if (end.reason != EndReason::kNotStarted) {
+        end.run_time = end.ended_at - found->second.attempt.started_at;
+      }
       found->second.attempt.end = std::move(end);
     }
     MutexLock lock(telling_);

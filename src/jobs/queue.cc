@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "jobs/capture.h"
 #include "jobs/exit_error.h"
 #include "jobs/internal/local_queue.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kAttemptsMost = 100;
 // Beginnings and ends of commands: mostly waiting for the store, which joins their commits.
-constexpr unsigned kCommandWorkers = 8;
+constexpr unsigned kCommandWorkers = 12;
 // Jobs whose past is looked at when the server starts.
 constexpr std::int64_t kRemembered = 200'000;
 constexpr auto kFirstLook = std::chrono::seconds(2);
@@ -61,6 +62,8 @@ LocalQueue::LocalQueue(const QueueOptions& options, storage::SqlStore& sql, secu
       waits_([this](const JobId& id) { return store_.get(id); }, options.waits) {
   // Children have another working folder: their paths may not be relative.
   options_.work_folder = std::filesystem::absolute(options_.work_folder).string();
+  spares_ =
+      std::make_unique<SpareFolders>(options_.work_folder + "-spare", std::string(kOutputFolder));
   options_.machine.engines_max = std::max(1u, options_.concurrency);
   metrics.declare(kEnded);
 }
@@ -76,7 +79,7 @@ Status LocalQueue::recover() {
   const auto past = FALAJ_TRY(store_.attempts(clock_.now() - kLookBack, kRemembered));
   MutexLock lock(mutex_);
   for (const JobStore::Past& each : past) ledger_.add(each.spell);
-  for (const auto& [job, cancelled, began] : unfinished) enter(job, cancelled, began);
+  for (const JobStore::Unfinished& each : unfinished) enter(each);
   return {};
 }
 
@@ -96,6 +99,7 @@ void LocalQueue::start() {
         options_.machine.engines_max + (executor_ == nullptr ? 0 : kCommandWorkers);
     for (unsigned i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
     threads_.emplace_back([this] { dispatch(); });
+    threads_.emplace_back([this] { sweep(); });
   }
   if (executor_ == nullptr) return;
   executor_->when_changed([this] {
@@ -130,7 +134,7 @@ Status LocalQueue::room(const ProjectName& project) const {
     MutexLock lock(mutex_);
     if (is_full()) return full();
   }
-  return store_.room(project);
+  return store_.room(project, 1);
 }
 
 Status LocalQueue::check_submission(const security::RequestContext& context,
@@ -140,7 +144,11 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
     return Error(Code::kUnavailable, "nothing here runs commands");
   }
   if (options_.admits) FALAJ_TRY(options_.admits(context));
-  if (command) FALAJ_TRY(check_command(commands_, spec));
+  if (command) FALAJ_TRY(check_limits(commands_, spec));
+  if (spec.request.deadline <= clock_.now()) {
+    return Error(ErrorId::kOutOfRange, "the job's deadline " + to_rfc3339(spec.request.deadline) +
+                                           " has passed; name a later one, or none");
+  }
   Scene scene;
   scene.machine = options_.machine;
   auto sharing = FALAJ_TRY(store_.sharing());
@@ -164,6 +172,16 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
   return {};
 }
 
+// Whatever may refuse it comes before its runtime is looked up: that may begin a build.
+Status LocalQueue::settle_submission(const security::RequestContext& context, JobSpec& spec,
+                                     std::size_t count) const {
+  FALAJ_TRY(check_submission(context, spec));
+  FALAJ_TRY(store_.room(context.project, count));
+  if (spec.type != kCommandType) return {};
+  if (commands_.resolve) FALAJ_TRY(commands_.resolve(context, spec));
+  return check_program(spec);
+}
+
 Candidate LocalQueue::candidate_of(const Job& job) const {
   Candidate out;
   out.id = job.id;
@@ -184,12 +202,14 @@ void LocalQueue::show_counts() {
 
 // A job joins those that wait; a command that runs already is the executor's, which is asked to
 // stop it when it was cancelled (collect_ends). Of any other cancelled one a worker writes the end.
-void LocalQueue::enter(const Job& job, bool cancelled, Timestamp began) {
+void LocalQueue::enter(const JobStore::Unfinished& entering) {
+  const auto& [job, cancelled, began, gpus] = entering;
   Candidate candidate = candidate_of(job);
   candidate.sequence = ++sequence_;
   if (job.status == JobStatus::kRunning || cancelled) {
     candidate.stage = Stage::kRunning;
     candidate.started_at = began == Timestamp{} ? clock_.now() : began;
+    candidate.gpus = gpus;
     Running& running = running_[job.id];
     if (job.status == JobStatus::kRunning) running.began = began;
     running.cancelled = cancelled;
@@ -209,27 +229,42 @@ void LocalQueue::enter(const Job& job, bool cancelled, Timestamp began) {
 }
 
 Result<JobId> LocalQueue::submit(const security::RequestContext& context, JobSpec spec) {
+  std::vector<JobId> ids = FALAJ_TRY(submit_array(context, std::move(spec), 1));
+  return std::move(ids.front());
+}
+
+Result<std::vector<JobId>> LocalQueue::submit_array(const security::RequestContext& context,
+                                                    JobSpec spec, std::size_t count) {
   if (spec.type != kCommandType && !handlers_.contains(spec.type)) {
     return Error(Code::kInvalidArgument, "no job has the type '" + spec.type + "'");
+  }
+  if (count < 1 || count > kArrayMax) {
+    return Error(ErrorId::kOutOfRange, "an array has 1 to " + std::to_string(kArrayMax) +
+                                           " members, not " + std::to_string(count) +
+                                           ": submit several");
   }
   spec.project = context.project.str();
   spec.attempts_max = std::clamp(spec.attempts_max, 1, kAttemptsMost);
   {
     MutexLock lock(mutex_);
-    if (is_full()) return full();
-    ++arriving_;
+    if (waiting_ + arriving_ + count > options_.waiting_max) return full();
+    arriving_ += count;
   }
-  const Status possible = check_submission(context, spec);
-  auto job =
-      possible.ok() ? store_.insert(context, std::move(spec)) : Result<Job>(possible.error());
+  const Status possible = settle_submission(context, spec, count);
+  auto jobs = possible.ok() ? store_.insert(context, std::move(spec), count)
+                            : Result<std::vector<Job>>(possible.error());
+  std::vector<JobId> ids;
   {
     MutexLock lock(mutex_);
-    --arriving_;
-    if (job.ok()) enter(*job, false);
+    arriving_ -= count;
+    if (!jobs.ok()) return std::move(jobs).error();
+    for (Job& job : *jobs) {
+      ids.push_back(job.id);
+      enter({.job = std::move(job)});
+    }
   }
-  if (!job.ok()) return std::move(job).error();
   asked_.notify_all();
-  return job->id;
+  return ids;
 }
 
 Status LocalQueue::cancel(const security::RequestContext& context, const JobId& id) {
@@ -255,6 +290,7 @@ Status LocalQueue::cancel(const security::RequestContext& context, const JobId& 
   if (Handler* handler = handler_of(job); handler != nullptr) {
     (void)handler->finish(job, stopped_exit(), "");
   }
+  tell_companion(job, JobStatus::kCancelled, "cancelled before it ran");
   count_end(job, JobStatus::kCancelled);
   tell_waiters(id);
   return {};
@@ -356,6 +392,17 @@ std::uint64_t LocalQueue::ends() const {
 Handler* LocalQueue::handler_of(const Job& job) const {
   const auto found = handlers_.find(job.spec.type);
   return found == handlers_.end() ? nullptr : found->second;
+}
+
+Companion* LocalQueue::companion_of(const Job& job) const {
+  if (job.spec.type != kCommandType || !job.spec.payload.is_object()) return nullptr;
+  const auto found = companions_.find(job.spec.payload.text("companion"));
+  return found == companions_.end() ? nullptr : found->second;
+}
+
+Value LocalQueue::tell_companion(const Job& job, JobStatus status, const std::string& error) const {
+  Companion* companion = companion_of(job);
+  return companion == nullptr ? Value() : companion->ended(job, status, error);
 }
 
 // Marks a running job as cancelled, takes a waiting one out: it counts as running meanwhile.

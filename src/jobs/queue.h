@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,10 @@ namespace falaj::jobs {
 
 class Executor;
 struct CommandOptions;
+struct Work;
 
 inline constexpr std::string_view kCommandType = "command";
+inline constexpr std::size_t kArrayMax = 10'000;
 
 struct JobSpec {
   std::string type;  // "train": selects the handler; "command": the executor.
@@ -62,6 +65,10 @@ struct Job {
 // {id, type, …, error, code}: `code` is that of the error ("FJ-4004"), "" when it has none. What a
 // command was asked for ({name, queue, cpus, …}) stands under `request`.
 Value to_value(const Job& job);
+
+// A payload as lists show it: without env, capture and a runtime's lock, of the command the first
+// 256 bytes. Pure.
+Value brief(Value payload);
 
 // How a type of job runs. Called on the queue's worker thread. Whatever happens to a job, finish()
 // or abandoned() is called before its end is written down, and again after a crash in between; only
@@ -89,8 +96,25 @@ class Handler {
   virtual void abandoned(const Job& job, const Error& error) = 0;
 };
 
+// Beside commands that the server itself submits; the payload's `companion` names it. Called on the
+// queue's worker threads.
+class Companion {
+ public:
+  virtual ~Companion() = default;
+  // Before every attempt: what the command gets beside what any command gets. An error fails the
+  // job at once.
+  virtual Status prepare(const Job& job, Work& work) = 0;
+  // The job has ended for good: before that is written down, and again after a crash in between;
+  // only of one that never ran after (a crash may then leave it out: look at ended jobs at start).
+  // Answers with what is known of the command's workers, for the post-mortem: as jobs/post_mortem.h
+  // reads it, or null.
+  virtual Value ended(const Job& job, JobStatus status, const std::string& error) = 0;
+};
+
 extern const storage::Migration kJobsMigration;
 extern const storage::Migration kJobEventsMigration;
+extern const storage::Migration kJobCurvesMigration;
+extern const storage::Migration kJobPayloadsMigration;
 
 // What a job printed, from some byte on.
 struct LogPart {
@@ -147,6 +171,8 @@ class Queue {
   virtual void handle(const std::string& type, Handler& handler) = 0;
   // Before start() too: who runs commands. `executor` is not owned. Without it they are refused.
   virtual void run_commands(Executor& executor, const CommandOptions& options) = 0;
+  // Before start(). Not owned.
+  virtual void accompany(const std::string& name, Companion& companion) = 0;
   virtual void start() = 0;
   // Stops children (they are tried again at the next start) and joins. Commands are left to the
   // executor.
@@ -154,9 +180,14 @@ class Queue {
 
   // FJ-4005 when too many wait, FJ-7017 when the project has as many jobs as its quota allows.
   // What could never start is refused: FJ-1006 (more than the machine, its queue or jobs.*_max
-  // has), FJ-2001 (no such queue), FJ-7030… (its zone may not be computed on here), kNotFound (a
-  // job of `after` that the project does not have: so there are no circles), FJ-1015 (no program).
+  // has; a deadline that has passed), FJ-2001 (no such queue), FJ-7030… (its zone may not be
+  // computed on here), kNotFound (a job of `after` that the project does not have: so there are no
+  // circles), FJ-1015 (no program).
   virtual Result<JobId> submit(const security::RequestContext& context, JobSpec spec) = 0;
+  // The same `count` times (at most kArrayMax), all or none: the members of an array. Each is a job
+  // by itself; a command learns its place from FALAJ_ARRAY_INDEX and FALAJ_ARRAY_COUNT.
+  virtual Result<std::vector<JobId>> submit_array(const security::RequestContext& context,
+                                                  JobSpec spec, std::size_t count) = 0;
   // Whether submit() would say so now: for callers who have something to write before.
   virtual Status room(const ProjectName& project) const = 0;
   // Jobs of the project that wait or run.
@@ -164,7 +195,10 @@ class Queue {
   // kConflict when it has ended.
   virtual Status cancel(const security::RequestContext& context, const JobId& id) = 0;
   virtual Result<Job> get(const JobId& id) const = 0;
+  // The newest thousand, newest first; their payloads are brief().
   virtual Result<std::vector<Job>> list(const ProjectName& project) const = 0;
+  // The newest job whose payload names this run, under `run`; none when there is none.
+  virtual Result<std::optional<Job>> of_run(const RunId& run) const = 0;
   // Everything that happened to it, oldest first.
   virtual Result<std::vector<Event>> events(const JobId& id) const = 0;
   // Why it waits, as the scheduler said last; of one that does not wait, what it does.
@@ -187,12 +221,15 @@ class Queue {
   // never called, past QueueOptions::waits; `who` is the one whom its share is counted for.
   using Then = std::function<void(Result<Job>)>;
   virtual Status when_ended(std::string_view who, const JobId& id, Duration limit, Then then) = 0;
-  // What the newest attempt's process printed: the last 64 KiB, whole lines, as valid UTF-8. ""
-  // when nothing was printed yet; kNotFound for a job that there is not.
-  virtual Result<std::string> log_tail(const JobId& id) const = 0;
+  // What an attempt's process printed (0: the newest one's): the last 64 KiB, whole lines, as valid
+  // UTF-8. "" when nothing was printed yet; kNotFound for a job or an attempt that there is not.
+  virtual Result<std::string> log_tail(const JobId& id, int attempt) const = 0;
   // What was printed since: at most 64 KiB from `offset` of that attempt's log, or from the
   // beginning when a newer attempt has begun. What was left out of a long log is skipped.
   virtual Result<LogPart> log_from(const JobId& id, int attempt, std::int64_t offset) const = 0;
+  // How the newest attempt of a command used the machine: {job, attempt, status, cpus_max,
+  // memory_max} and the columns of jobs/usage_curve.h, which are empty when it ran under a second.
+  virtual Result<Value> curve(const JobId& id) const = 0;
 };
 
 }  // namespace falaj::jobs

@@ -1,4 +1,5 @@
 // Commands: from the submission to the end, over crashes of the server.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -14,12 +15,14 @@ class DeafExecutor final : public Executor {
  public:
   explicit DeafExecutor(std::unique_ptr<Executor> inner) : inner_(std::move(inner)) {}
   std::atomic<bool> deaf{true};
+  UsageCurve samples;  // What it says of everything that runs.
 
   Status start(const AttemptId& id, const Work& work) override { return inner_->start(id, work); }
   Status stop(const AttemptId& id) override {
     return deaf ? Status(Error(Code::kUnavailable, "what?")) : inner_->stop(id);
   }
   Result<std::vector<Attempt>> list() const override { return inner_->list(); }
+  Result<UsageCurve> curve(const AttemptId&) const override { return samples; }
   Status forget(const AttemptId& id) override { return inner_->forget(id); }
   void when_changed(std::function<void()> changed) override {
     inner_->when_changed(std::move(changed));
@@ -47,7 +50,7 @@ TEST_F(CommandsTest, a_command_runs_and_its_end_is_told) {
   EXPECT_EQ(job.status, JobStatus::kSucceeded) << job.error;
   EXPECT_EQ(job.result.integer("exit_code", -1), 0);
   EXPECT_EQ(job.epoch, 1);
-  const std::string log = *queue_->log_tail(id);
+  const std::string log = *queue_->log_tail(id, 0);
   EXPECT_TRUE(log.starts_with("hello " + id.str() + "\n")) << log;
   EXPECT_NE(log.find("jobs/" + id.str() + "-1"), std::string::npos) << log;
   queue_->stop();  // Its worker cleans up after the end was written.
@@ -57,6 +60,43 @@ TEST_F(CommandsTest, a_command_runs_and_its_end_is_told) {
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[1].kind, EventKind::kAdmitted);
   EXPECT_EQ(queue_->why(id)->code, "succeeded");
+}
+
+TEST_F(CommandsTest, how_it_used_the_machine_is_told_while_it_runs_and_after) {
+  DeafExecutor& executor = deafen();
+  executor.samples.resize(2);
+  executor.samples[1].memory_bytes = 4711;
+  queue_->start();
+  const JobId id = submit(spec_of(gated("a")));
+  runs("a");
+  const Value live = *queue_->curve(id);
+  EXPECT_EQ(live["memory_bytes"].as_array().size(), 2u);
+  EXPECT_EQ(live.text("status"), "running");
+  clock_.advance(Duration::seconds(3));
+  go("a");
+  ended(id);
+  const Value kept = *queue_->curve(id);
+  EXPECT_EQ(kept["memory_bytes"], live["memory_bytes"]);
+  EXPECT_EQ(kept.text("status"), "succeeded");
+  EXPECT_EQ(kept.integer("memory_max"), kGi / 8);
+  const JobId brief = submit(spec_of("true"));
+  ended(brief);
+  EXPECT_TRUE((*queue_->curve(brief))["memory_bytes"].as_array().empty());
+  EXPECT_EQ(queue_->curve(JobId("none")).error().code, Code::kNotFound);
+}
+
+TEST_F(CommandsTest, a_failure_leaves_a_post_mortem_with_what_it_reported) {
+  queue_->start();
+  const JobId id = submit(
+      spec_of("echo so far; echo '{\"crashes\":1,\"attempts\":[{\"attempt\":0,\"first_failure\":"
+              "{\"process\":\"1\"}}]}' > $FALAJ_REPORT; kill -9 $$"));
+  const Job job = ended(id);
+  const Value& post_mortem = job.result["post_mortem"];
+  EXPECT_EQ(post_mortem.text("signal_name"), "SIGKILL");
+  EXPECT_EQ(post_mortem["last_lines"].as_array().back(), Value("so far"));
+  EXPECT_EQ(post_mortem["workers"]["first_failure"].text("process"), "1");
+  EXPECT_EQ(post_mortem["charged"].integer("attempts"), 1);
+  EXPECT_TRUE(ended(submit(spec_of("true"))).result["post_mortem"].is_null());
 }
 
 TEST_F(CommandsTest, a_failure_is_tried_again_as_another_attempt) {
@@ -342,6 +382,25 @@ TEST_F(CommandsTest, a_job_cannot_say_which_devices_it_has_nor_which_job_it_is) 
     ASSERT_EQ(env.count(name), 1u) << name;
     EXPECT_EQ(env.find(name)->second, text);
   }
+}
+
+TEST_F(CommandsTest, a_job_may_open_the_devices_that_it_was_given) {
+  Job job;
+  job.id = JobId("one");
+  job.spec = spec_of("exit 0");
+  CommandOptions options;
+  options.device_folder = "/nodes";
+  const AttemptFiles files = attempt_files(folder_.path(), {job.id, 1});
+  const auto opens = [&](std::uint16_t gpus, const std::string& path) {
+    const Work work = command_work(options, job, files, gpus);
+    const std::vector<std::string>& all = work.sandbox.read_write;
+    return std::find(all.begin(), all.end(), path) != all.end();
+  };
+  EXPECT_TRUE(opens(0b101, "/nodes/nvidia0"));
+  EXPECT_FALSE(opens(0b101, "/nodes/nvidia1"));
+  EXPECT_TRUE(opens(0b101, "/nodes/nvidia2"));
+  EXPECT_TRUE(opens(0b101, "/nodes/nvidiactl"));
+  EXPECT_FALSE(opens(0, "/nodes/nvidiactl")) << "without a GPU there is nothing to control";
 }
 
 TEST_F(CommandsTest, what_nobody_asked_for_is_stopped_and_forgotten) {

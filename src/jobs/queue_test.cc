@@ -113,9 +113,10 @@ class BrokenSql final : public storage::SqlStore {
 class QueueTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration,
-                               kJobsMigration, kJobEventsMigration})
-                    .ok());
+    ASSERT_TRUE(
+        sql_->migrate({storage::kObjectsMigration, security::kAuditMigration, kJobsMigration,
+                       kJobEventsMigration, kJobCurvesMigration, kJobPayloadsMigration})
+            .ok());
     reopen();
   }
   void reopen(std::size_t waiting_max = 100) {
@@ -306,7 +307,7 @@ TEST_F(QueueTest, what_cannot_be_prepared_or_started_fails_with_the_reason) {
   EXPECT_EQ(job.status, JobStatus::kFailed);
   EXPECT_NE(job.error.find("/no/such/program"), std::string::npos) << job.error;
   EXPECT_EQ(handler_.abandonments().size(), 2u);
-  EXPECT_NE(queue_->log_tail(job.id)->find("/no/such/program"), std::string::npos);
+  EXPECT_NE(queue_->log_tail(job.id, 0)->find("/no/such/program"), std::string::npos);
 }
 
 TEST_F(QueueTest, a_folder_that_cannot_be_made_fails_the_job_and_tells_its_handler) {
@@ -399,13 +400,13 @@ TEST_F(QueueTest, a_cancel_that_a_dead_server_left_is_carried_out) {
 }
 
 TEST_F(QueueTest, shows_what_a_process_printed) {
-  EXPECT_EQ(queue_->log_tail(JobId("none")).error().code, Code::kNotFound);
+  EXPECT_EQ(queue_->log_tail(JobId("none"), 0).error().code, Code::kNotFound);
   const JobId id =
       submit("echo first; i=0; while [ $i -lt 9000 ]; do i=$((i+1)); echo line $i; done");
-  EXPECT_EQ(*queue_->log_tail(id), "");
+  EXPECT_EQ(*queue_->log_tail(id, 0), "");
   queue_->start();
   ASSERT_EQ(ended(id).status, JobStatus::kSucceeded);
-  const std::string log = *queue_->log_tail(id);
+  const std::string log = *queue_->log_tail(id, 0);
   EXPECT_TRUE(log.ends_with("line 8999\nline 9000\n"));
   EXPECT_TRUE(log.starts_with("line ")) << log.substr(0, 20);
   EXPECT_LE(log.size(), 64u * 1024);

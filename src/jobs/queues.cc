@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/decode.h"
+#include "jobs/runtime.h"
 #include "jobs/scheduling_policy.h"
 
 namespace falaj::jobs {
@@ -96,7 +97,7 @@ std::vector<storage::KindInfo> kinds() {
     return std::vector<storage::Reference>{{"Queue", object.project, queue.parent}};
   };
   info.check_beside = check_parents;
-  return {info, scheduling_policy_kind()};
+  return {info, scheduling_policy_kind(), runtime_kind()};
 }
 
 }  // namespace falaj::jobs

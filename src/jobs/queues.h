@@ -44,7 +44,7 @@ struct QueueSpec {
 Result<QueueSpec> decode_queue(const storage::Object& object);
 // "payments/risk": how a queue is called among all projects; "" is the project's default.
 std::string queue_name(const std::string& project, const std::string& name);
-// The kinds `Queue` and `SchedulingPolicy`, for the catalog.
+// The kinds `Queue`, `SchedulingPolicy` and `Runtime`, for the catalog.
 std::vector<storage::KindInfo> kinds();
 
 }  // namespace falaj::jobs

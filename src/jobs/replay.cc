@@ -295,6 +295,12 @@ sim::Summary Replay::summary() const {
   outcome.busy_in_window = all > 0 ? busy / all : 0;
   sim::Summary out = sim::summarise(rules_.name, trace, fleet, outcome);
   count_money(out);
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    const Timestamp deadline = jobs_[i].job.request.deadline;
+    const bool ended = tracks_[i].phase == sim::Phase::kDone;
+    const bool met = deadline == Timestamp::max() || (ended && tracks_[i].end <= deadline);
+    if (!met) out.deadlines_missed.push_back(jobs_[i].job.id.str());
+  }
   return out;
 }
 

@@ -96,6 +96,30 @@ TEST(Replay, what_never_starts_is_counted_and_nobody_waits_for_ever) {
   EXPECT_EQ(replay(kMachine, none, {}).jobs, 0);
 }
 
+TEST(Replay, names_jobs_that_would_miss_their_deadline) {
+  PastJob urgent = past("urgent", "", Duration::minutes(1), Duration::minutes(5));
+  urgent.job.request.deadline = kBegin + Duration::minutes(30);
+  const std::vector<PastJob> jobs{past("a", "", {}, Duration::minutes(10)),
+                                  past("b", "", {}, Duration::minutes(20)), urgent};
+  Rules careful = rules({});
+  careful.policy.policy.order.deadline_slack = Duration::hours(1);
+  const auto now = replay(kMachine, careful, jobs);
+  EXPECT_TRUE(now.deadlines_missed.empty()) << "it goes first as the deadline is near";
+  Rules careless = careful;
+  careless.policy.policy.order.deadline_slack = Duration{};
+  std::vector<PastJob> quick = jobs;
+  for (PastJob& each : quick) each.job.run_max = Duration::minutes(20);
+  const auto then = replay(kMachine, careless, quick);
+  ASSERT_EQ(then.deadlines_missed, std::vector<std::string>{"urgent"});
+  const auto plan = scheduler::simulate::compare(now, then, {});
+  ASSERT_FALSE(plan.broken.empty());
+  bool named = false;
+  for (const std::string& broken : plan.broken) {
+    named = named || broken == "job urgent would miss its deadline";
+  }
+  EXPECT_TRUE(named);
+}
+
 TEST(Replay, tells_who_would_wait_longer_and_which_rail_breaks) {
   std::vector<PastJob> jobs;
   for (int i = 0; i < 40; ++i) {

@@ -6,6 +6,7 @@
 #include "base/decode.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "jobs/queue.h"
 
 namespace falaj::jobs {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::int64_t kPriorityMost = 1000;
 constexpr std::int64_t kAttemptsMost = 100;
 constexpr std::int64_t kMemoryUsual = std::int64_t{512} << 20;
 constexpr std::int64_t kMemoryLeast = std::int64_t{4} << 20;
+constexpr std::int64_t kDiskLeast = std::int64_t{1} << 20;
 constexpr double kCpusLeast = 0.01;
 constexpr double kCpusMost = 4096;
 constexpr Duration kTimeMost = Duration::days(365);
@@ -47,6 +49,14 @@ Result<Resources> decode_resources(const Value& value) {
   out.memory_bytes = FALAJ_TRY(fields.bytes("memory", kMemoryUsual));
   if (out.memory_bytes < kMemoryLeast) return wrong(fields, "'memory' is at least 4Mi");
   out.gpus = FALAJ_TRY(fields.integer("gpus", 0, 0, 16));
+  out.disk_bytes = FALAJ_TRY(fields.bytes("disk", 0));
+  if (out.disk_bytes != 0 && out.disk_bytes < kDiskLeast) {
+    return wrong(fields, "'disk' is at least 1Mi");
+  }
+  out.bound = FALAJ_TRY(fields.boolean("bound", false));
+  if (out.bound && out.cpu_milli % 1000 != 0) {
+    return wrong(fields, "'bound' takes whole processors: 'cpus' is 1, 2, …");
+  }
   FALAJ_TRY(fields.finish());
   return out;
 }
@@ -108,6 +118,24 @@ Result<std::vector<JobId>> decode_after(Fields& fields) {
   return out;
 }
 
+Result<Timestamp> decode_deadline(Fields& fields) {
+  const std::string text = FALAJ_TRY(fields.text("deadline"));
+  if (text.empty()) return Timestamp::max();
+  Result<Timestamp> at = parse_timestamp(text);
+  if (!at.ok()) return at.error().within(fields.where() + " deadline");
+  return at;
+}
+
+Result<Value> decode_place(const Value& value) {
+  Fields fields(value, "job array");
+  Value out;
+  const std::int64_t count = FALAJ_TRY(fields.integer("count", 1, 1, std::int64_t{kArrayMax}));
+  out["count"] = count;
+  out["index"] = FALAJ_TRY(fields.integer("index", 0, 0, count - 1));
+  FALAJ_TRY(fields.finish());
+  return out;
+}
+
 Result<Request> decode_request(Fields& fields) {
   Request out;
   out.name = FALAJ_TRY(fields.text("name"));
@@ -124,6 +152,7 @@ Result<Request> decode_request(Fields& fields) {
   if (out.time_max.nanos < 0 || out.time_max > kTimeMost) {
     return wrong(fields, "'time_max' is at most a year");
   }
+  out.deadline = FALAJ_TRY(decode_deadline(fields));
   out.after = FALAJ_TRY(decode_after(fields));
   return out;
 }
@@ -138,7 +167,11 @@ Value to_value(const Request& request) {
   value["cpus"] = static_cast<double>(request.resources.cpu_milli) / 1000;
   value["memory"] = request.resources.memory_bytes;
   value["gpus"] = request.resources.gpus;
+  value["disk"] = request.resources.disk_bytes == 0 ? Value() : Value(request.resources.disk_bytes);
+  if (request.resources.bound) value["bound"] = true;
   value["time_max"] = request.time_max.nanos == 0 ? Value() : Value(to_string(request.time_max));
+  const bool dated = request.deadline != Timestamp::max();
+  value["deadline"] = dated ? Value(to_rfc3339(request.deadline)) : Value();
   value["after"] = Value::array();
   for (const JobId& id : request.after) value["after"].push(id.str());
   return value;
@@ -153,8 +186,12 @@ Request request_from_stored(const Value& value) {
   out.resources.cpu_milli = std::llround(value.number("cpus", 1) * 1000);
   out.resources.memory_bytes = value.integer("memory");
   out.resources.gpus = value.integer("gpus");
+  out.resources.disk_bytes = value.integer("disk");
+  out.resources.bound = value["bound"].is_bool() && value["bound"].as_bool();
   const auto time = parse_duration(value.text("time_max", "0"));
   out.time_max = time.ok() ? *time : Duration{};
+  const auto deadline = parse_timestamp(value.text("deadline"));
+  if (deadline.ok()) out.deadline = *deadline;
   if (value["after"].is_array()) {
     for (const Value& id : value["after"].as_array()) out.after.emplace_back(id.as_string());
   }
@@ -167,10 +204,21 @@ Result<Submission> decode_submission(const Value& body) {
   out.command = FALAJ_TRY(decode_command(fields));
   out.env = FALAJ_TRY(decode_env(fields));
   out.request = FALAJ_TRY(decode_request(fields));
+  (void)fields.any("capture");  // decode_capture() reads it.
+  out.runtime = FALAJ_TRY(fields.text("runtime"));
+  if (!out.runtime.empty()) FALAJ_TRY(check_name("runtime", out.runtime));
+  const Value array = FALAJ_TRY(fields.object("array"));
+  if (!fields.any("array").is_null()) out.array = FALAJ_TRY(decode_place(array));
   out.attempts_max =
       static_cast<int>(FALAJ_TRY(fields.integer("attempts_max", 1, 1, kAttemptsMost)));
   FALAJ_TRY(fields.finish());
   return out;
+}
+
+void cut(std::string& text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return;
+  while (bytes_max > 0 && (text[bytes_max] & 0xC0) == 0x80) --bytes_max;
+  text.resize(bytes_max);
 }
 
 Value payload_of(const Submission& submission) {
@@ -179,6 +227,8 @@ Value payload_of(const Submission& submission) {
   for (const std::string& word : submission.command) payload["command"].push(word);
   payload["env"] = Value::object();
   for (const auto& [name, text] : submission.env) payload["env"][name] = text;
+  if (!submission.runtime.empty()) payload["runtime"] = submission.runtime;
+  if (!submission.array.is_null()) payload["array"] = submission.array;
   return payload;
 }
 

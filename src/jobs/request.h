@@ -17,6 +17,8 @@ struct Resources {
   std::int64_t cpu_milli = 1000;  // Thousandths of a processor.
   std::int64_t memory_bytes = 0;
   std::int64_t gpus = 0;
+  std::int64_t disk_bytes = 0;  // A limit alone; 0: what the server allows.
+  bool bound = false;           // Its processors are whole ones, chosen for it.
   bool operator==(const Resources&) const = default;
 };
 
@@ -25,7 +27,10 @@ struct Request {
   std::string queue;          // A Queue of its project; "" is the project's default.
   std::int64_t priority = 0;  // Higher goes first; within -1000 and 1000.
   Resources resources;
-  Duration time_max{};       // 0: what the server allows.
+  Duration time_max{};  // 0: what the server allows.
+  // When it is wanted to have ended; max(): no matter. It goes first among its priority when that
+  // is near, and nothing happens to it afterwards.
+  Timestamp deadline = Timestamp::max();
   std::vector<JobId> after;  // Starts once all of these have succeeded.
   bool operator==(const Request&) const = default;
 };
@@ -39,14 +44,19 @@ struct Submission {
   int attempts_max = 1;
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> env;
+  std::string runtime;  // A Runtime of its project; "" for the machine as it is.
+  Value array;          // {index, count} for one that is to do a member's part again; else null.
 };
-// {command[], env{}, resources{cpus, memory, gpus}, queue, priority, time_max, attempts_max,
-// after[], name}; strict. FJ-1xxx with what is wrong. A job that says nothing asks for one
-// processor and 512 MiB. Pure.
+// {command[], env{}, resources{cpus, memory, gpus, disk, bound}, queue, priority, time_max,
+// deadline, attempts_max, after[], name, runtime, array{index, count}}; strict. FJ-1xxx with what
+// is wrong. A job that says nothing asks for one processor and 512 MiB. Pure.
 Result<Submission> decode_submission(const Value& body);
 // {command, env} as JobSpec::payload holds them, and back.
 Value payload_of(const Submission& submission);
 std::vector<std::string> command_of(const Value& payload);
 std::vector<std::pair<std::string, std::string>> env_of(const Value& payload);
+
+// Leaves at most `bytes_max` bytes of a text, and no character in two. Pure.
+void cut(std::string& text, std::size_t bytes_max);
 
 }  // namespace falaj::jobs

@@ -14,11 +14,13 @@ TEST(Submission, says_what_it_asks_for) {
   const auto job =
       decoded(R"({"command":["python3","train.py"],"env":{"A":"1"},)"
               R"("resources":{"cpus":0.5,"memory":"1Gi","gpus":2},"queue":"risk","priority":-5,)"
-              R"("time_max":"2h","attempts_max":3,"after":["b","a","b"],"name":"nightly"})");
+              R"("time_max":"2h","deadline":"2026-11-20T08:00:00Z","attempts_max":3,)"
+              R"("after":["b","a","b"],"name":"nightly"})");
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job->request.resources, (Resources{500, std::int64_t{1} << 30, 2}));
   EXPECT_EQ(job->request.priority, -5);
   EXPECT_EQ(job->request.time_max, Duration::hours(2));
+  EXPECT_EQ(to_rfc3339(job->request.deadline), "2026-11-20T08:00:00Z");
   EXPECT_EQ(job->request.after, (std::vector<JobId>{JobId("a"), JobId("b")}));
   EXPECT_EQ(job->attempts_max, 3);
   EXPECT_EQ(request_from_stored(to_value(job->request)), job->request) << "as it is kept";
@@ -31,6 +33,17 @@ TEST(Submission, asks_for_little_unless_it_says_more) {
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job->request.resources, (Resources{1000, std::int64_t{512} << 20, 0}));
   EXPECT_EQ(job->attempts_max, 1);
+}
+
+TEST(Submission, can_take_the_place_of_a_member_of_an_array) {
+  const auto job = decoded(R"({"command":["true"],"array":{"index":2,"count":3}})");
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(to_json(payload_of(*job)["array"]), R"({"count":3,"index":2})");
+  for (const char* place : {R"({"index":3,"count":3})", R"({"index":-1,"count":3})", "7",
+                            R"({"index":0,"count":10001})", R"({"count":2,"more":1})"}) {
+    EXPECT_FALSE(decoded(R"({"command":["true"],"array":)" + std::string(place) + "}").ok())
+        << place;
+  }
 }
 
 TEST(Submission, refuses_what_is_none) {
@@ -53,6 +66,7 @@ TEST(Submission, refuses_what_is_none) {
                            R"({"command":["true"],"name":"a\u007f"})",
                            R"({"command":["true"],"name":"a\nb"})",
                            R"({"command":["true"],"time_max":"2y"})",
+                           R"({"command":["true"],"deadline":"soon"})",
                            R"({"command":["true"],"queue":"No Name"})"}) {
     EXPECT_FALSE(decoded(json).ok()) << json;
   }

@@ -78,6 +78,7 @@ void LocalQueue::remember(const Candidate& job, const Running& running, Next nex
 }
 
 LocalQueue::Next LocalQueue::run(const JobId& id) {
+  if (const auto next = run_at_once(id)) return *next;
   const auto before = retried([&] { return store_.get(id); });
   if (!before.ok()) {
     log::error("job not read", {{"job", id.str()}, {"error", before.error().message}});
@@ -103,7 +104,7 @@ LocalQueue::Next LocalQueue::run(const JobId& id) {
     exit.code = kSigkill;
     return settle(*before, handler->finish(*before, exit, work_dir(*before)));
   }
-  auto job = retried([&] { return store_.begin_attempt(id); });
+  auto job = retried([&] { return store_.begin_attempt(id, devices_of(id)); });
   if (job.ok()) note_beginning(id);
   if (job.ok()) return handler == nullptr ? start_command(*job) : attempt(*job, *handler);
   log::error("job not started", {{"job", id.str()}, {"error", job.error().message}});
@@ -138,7 +139,7 @@ LocalQueue::Next LocalQueue::attempt(const Job& job, Handler& handler) {
 
 // For people: the job's end does not depend on it.
 void LocalQueue::keep_log(const Job& job, const JobStore::Log& log) {
-  if (log.text.empty() && job.epoch == 1) return;  // It has none yet.
+  if (log.text.empty()) return;  // It has none yet.
   note(store_.keep_log(job.id, log), job);
 }
 
@@ -221,6 +222,7 @@ bool LocalQueue::take_back(const Job& job, int attempts, const std::string& erro
 // An end that the store refuses is kept, and written when the job's turn comes again.
 LocalQueue::Next LocalQueue::end(const Job& job, JobStatus status, const std::string& error,
                                  const Value& result) {
+  tell_companion(job, status, error);
   const Status ended =
       retried([&] { return store_.end(queue_context(job), newest(job), status, error, result); });
   note(ended, job);
@@ -240,7 +242,11 @@ std::optional<LocalQueue::Ending> LocalQueue::take_unwritten(const JobId& id) {
   return std::move(node.mapped());
 }
 
-Result<std::string> LocalQueue::log_tail(const JobId& id) const {
+Result<std::string> LocalQueue::log_tail(const JobId& id, int attempt) const {
+  if (attempt != 0) {
+    const Job job = FALAJ_TRY(store_.get(id));
+    if (attempt != job.epoch) return FALAJ_TRY(store_.earlier_log({id, attempt})).text;
+  }
   const LogPart part = FALAJ_TRY(log_from(id, 0, -1));
   return part.text;
 }

@@ -1,10 +1,16 @@
 // What a worker does with a command: tells the executor to start it, and writes down how it ended.
+#include <unistd.h>
+
 #include <filesystem>
 #include <utility>
 
 #include "base/log.h"
+#include "jobs/capture.h"
 #include "jobs/internal/local_queue.h"
 #include "jobs/internal/log_file.h"
+#include "jobs/oci/bundle.h"
+#include "jobs/post_mortem.h"
+#include "jobs/runtime.h"
 
 namespace falaj::jobs::internal {
 namespace {
@@ -41,7 +47,13 @@ LocalQueue::Next LocalQueue::start_command(const Job& job) {
   const AttemptId id = newest(job);
   const AttemptFiles files = attempt_files(options_.work_folder, id);
   std::error_code error;
-  std::filesystem::create_directories(files.work_dir, error);
+  if (!spares_->take(files.work_dir)) {
+    const std::string output = files.work_dir + "/" + std::string(kOutputFolder);
+    std::filesystem::create_directories(output, error);
+    for (const std::string& folder : {files.work_dir, output}) {
+      if (!error) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+    }
+  }
   if (error) {
     return end(
         job, JobStatus::kFailed,
@@ -49,11 +61,21 @@ LocalQueue::Next LocalQueue::start_command(const Job& job) {
                                                      files.work_dir + ": " + error.message())),
         {});
   }
-  std::filesystem::permissions(files.work_dir, std::filesystem::perms::owner_all, error);
-  const Work work = command_work(commands_, job, files, devices_of(job.id));
+  Work work = command_work(commands_, job, files, devices_of(job.id));
+  if (Companion* companion = companion_of(job)) {
+    const Status ready = companion->prepare(job, work);
+    if (!ready.ok()) return end(job, JobStatus::kFailed, describe(ready.error()), {});
+  }
+  if (const RuntimeUse runtime = runtime_of(job.spec.payload);
+      runtime.form == RuntimeForm::kImage) {
+    const Status ready = oci::prepare_bundle(
+        commands_.program, {runtime.folder, commands_.oci_runtime, runtime.env}, work);
+    if (!ready.ok()) return end(job, JobStatus::kFailed, describe(ready.error()), {});
+  }
   {
     MutexLock lock(mutex_);
     running_[job.id].attempt = id;
+    running_[job.id].job = std::make_shared<const Job>(job);
   }
   if (is_cancelled(job.id)) return end_cancelled(job.id);
   const Status started = retried([&] { return executor_->start(id, work); });
@@ -79,16 +101,50 @@ LocalQueue::Next LocalQueue::start_command(const Job& job) {
 LocalQueue::Next LocalQueue::hold_for_later(const JobId& id) {
   MutexLock lock(mutex_);
   running_[id].finishing = false;
+  running_[id].job.reset();  // The row may say something else by now.
   return Next::kHeld;
 }
 
-// Nobody will ask for it again.
+// The job of an attempt that ended: as it began, if this server began it and nothing is known to
+// have changed it since (what is written is fenced by the attempt's number), else from the store.
+Result<Job> LocalQueue::job_of(const AttemptId& id) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = running_.find(id.job);
+    if (found != running_.end() && found->second.job && found->second.job->epoch == id.attempt) {
+      return *found->second.job;
+    }
+  }
+  return retried([&] { return store_.get(id.job); });
+}
+
+// The usual way of a command that was just admitted: it is queued, and that needs not be read
+// first. Nothing when it is something else, or its row says so.
+std::optional<LocalQueue::Next> LocalQueue::run_at_once(const JobId& id) {
+  {
+    MutexLock lock(mutex_);
+    const auto at = line_.find(id);
+    if (executor_ == nullptr || at == line_.end() || at->second.runs != Runs::kCommand ||
+        unwritten_.contains(id) || running_[id].cancelled) {
+      return std::nullopt;
+    }
+  }
+  const auto job = store_.begin_attempt(id, devices_of(id));
+  if (!job.ok()) return std::nullopt;
+  note_beginning(id);
+  return start_command(*job);
+}
+
 void LocalQueue::clear_away(const AttemptId& id) {
-  (void)executor_->forget(id);
+  const Status forgotten = executor_->forget(id);
+  if (!forgotten.ok() && forgotten.error().code == Code::kConflict) return;
   const AttemptFiles files = attempt_files(options_.work_folder, id);
   std::error_code ignored;
-  std::filesystem::remove_all(files.work_dir, ignored);
-  std::filesystem::remove(files.log, ignored);
+  const std::string bundle = oci::bundle_folder(files.work_dir);
+  if (::access(bundle.c_str(), F_OK) == 0) std::filesystem::remove_all(bundle, ignored);
+  if (!spares_->keep(files.work_dir)) std::filesystem::remove_all(files.work_dir, ignored);
+  // Most have printed nothing; to look is cheaper than to ask for the folder's lock.
+  if (::access(files.log.c_str(), F_OK) == 0) std::filesystem::remove(files.log, ignored);
 }
 
 // The row has gone on without us (another server wrote it): what it says is what runs.
@@ -104,7 +160,7 @@ LocalQueue::Next LocalQueue::follow(const Job& job) {
 }
 
 LocalQueue::Next LocalQueue::finish_command(const AttemptId& id, const AttemptEnd& end) {
-  const auto job = retried([&] { return store_.get(id.job); });
+  const auto job = job_of(id);
   if (!job.ok()) {
     return job.error().code == Code::kNotFound ? Next::kDone : hold_for_later(id.job);
   }
@@ -115,6 +171,7 @@ LocalQueue::Next LocalQueue::finish_command(const AttemptId& id, const AttemptEn
   }
   const JobStore::Log log = log_end(attempt_files(options_.work_folder, id).log);
   if (end.reason != EndReason::kLost) keep_log(*job, log);
+  keep_curve(*job, end);
   const Next next = has_ended(job->status) ? Next::kDone : conclude_command(*job, end, log.text);
   if (next == Next::kHeld) return hold_for_later(id.job);
   clear_away(id);
@@ -123,10 +180,20 @@ LocalQueue::Next LocalQueue::finish_command(const AttemptId& id, const AttemptEn
 
 LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& ended,
                                               std::string_view log) {
+  const AttemptFiles files = attempt_files(options_.work_folder, newest(job));
+  const Work work = command_work(commands_, job, files, 0);
   const auto over = [&](JobStatus status, const std::string& error) {
-    const Status written = retried([&] {
-      return store_.end(queue_context(job), newest(job), status, error, result_of(ended));
-    });
+    Value reported = tell_companion(job, status, error);
+    Value result = result_of(ended);
+    if (status == JobStatus::kSucceeded) {
+      result["output"] = output_of(files.work_dir + "/" + std::string(kOutputFolder), log,
+                                   work.limits.disk_bytes_max);
+    } else {
+      if (reported.is_null()) reported = read_report(files.work_dir);
+      result["post_mortem"] = post_mortem(job, ended, log, reported);
+    }
+    const Status written =
+        retried([&] { return store_.end(queue_context(job), newest(job), status, error, result); });
     note(written, job);
     // A conflict too: it is looked at again, and then the row has ended or is another attempt's.
     if (!written.ok()) return Next::kHeld;
@@ -142,8 +209,6 @@ LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& 
     preempted = running_[job.id].preempted;
   }
   if (is_cancelled(job.id)) return over(JobStatus::kCancelled, "cancelled while it ran");
-  const Work work =
-      command_work(commands_, job, attempt_files(options_.work_folder, newest(job)), 0);
   const Status outcome = check_end(ended, work, log);
   if (outcome.ok()) return over(JobStatus::kSucceeded, "");
   // Stopped though nobody cancelled it: it makes room (also if the server died since and does not

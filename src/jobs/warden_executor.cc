@@ -21,6 +21,8 @@ EndReason reason_of(exec::WardEndReason reason) {
       return EndReason::kTimedOut;
     case exec::WardEndReason::kStopped:
       return EndReason::kStopped;
+    case exec::WardEndReason::kOutOfDisk:
+      return EndReason::kOutOfDisk;
     case exec::WardEndReason::kNotStarted:
       return EndReason::kNotStarted;
     case exec::WardEndReason::kLost:
@@ -55,6 +57,10 @@ Attempt attempt_of(AttemptId id, const exec::Ward& ward) {
   end.detail = ward.end->detail;
   end.memory_peak_bytes = ward.end->memory_peak_bytes;
   end.cpu_time = ward.end->cpu_time;
+  const bool ran = end.reason != EndReason::kNotStarted && end.reason != EndReason::kLost;
+  if (ran && ward.end->ended_at > ward.started_at) {
+    end.run_time = ward.end->ended_at - ward.started_at;
+  }
   end.log_bytes_cut = ward.end->log_bytes_cut;
   end.ended_at = ward.end->ended_at;
   out.end = std::move(end);
@@ -106,6 +112,10 @@ class WardenExecutor final : public Executor {
     MutexLock lock(mutex_);
     for (const auto& [id, attempt] : refused_) out.push_back(attempt);
     return out;
+  }
+
+  Result<UsageCurve> curve(const AttemptId& id) const override {
+    return wards_->curve(to_string(id));
   }
 
   Status forget(const AttemptId& id) override {

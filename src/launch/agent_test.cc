@@ -31,6 +31,44 @@ class AgentTest : public GangTest {
 
   static void ignore(std::string_view) {}
 
+  // It ended well without a node, and nobody's crash was counted.
+  void expect_went_on(const LaunchReport& report) {
+    EXPECT_EQ(report.code, 0) << told_;
+    EXPECT_EQ(report.crashes, 0);
+    EXPECT_EQ(report.preemptions, 1);
+    EXPECT_EQ(report.attempts.back().world, 1);
+  }
+
+  // A node that joined and obeys, on a thread of its own.
+  class Second {
+   public:
+    explicit Second(Result<std::unique_ptr<Agent>> agent) : agent_(std::move(agent)) {
+      EXPECT_TRUE(agent_.ok()) << (agent_.ok() ? "" : agent_.error().message);
+      if (agent_.ok()) obeying_ = std::thread([this] { code_ = (*agent_)->run(); });
+    }
+    ~Second() { lose(); }
+    Second(const Second&) = delete;
+    Second& operator=(const Second&) = delete;
+    void notice() {
+      if (agent_.ok()) (*agent_)->notice();
+    }
+    // As a machine that is switched off.
+    void lose() {
+      if (agent_.ok()) (*agent_)->kill();
+      end();
+    }
+    // Waits for its end: its exit code, -1 when it never joined.
+    int end() {
+      if (obeying_.joinable()) obeying_.join();
+      return code_;
+    }
+
+   private:
+    Result<std::unique_ptr<Agent>> agent_;
+    int code_ = -1;
+    std::thread obeying_;
+  };
+
   Result<std::unique_ptr<Agent>> join(const Launch& run, const std::string& name, int slots,
                                       ChannelOptions with = channel(),
                                       std::function<void(std::string_view)> tell = ignore) {
@@ -47,16 +85,10 @@ class AgentTest : public GangTest {
 };
 
 TEST_F(AgentTest, a_gang_spans_the_nodes_that_joined) {
-  int agent_code = -1;
   const LaunchReport report = launch(
       open_to_others("echo rank $RANK local $LOCAL_RANK node $GROUP_RANK of $WORLD_SIZE", 1, 3, 3),
-      [&](Launch& run) {
-        auto agent = join(run, "second", 2);
-        ASSERT_TRUE(agent.ok()) << agent.error().message;
-        agent_code = (*agent)->run();
-      });
+      [&](Launch& run) { EXPECT_EQ(Second(join(run, "second", 2)).end(), 0); });
   EXPECT_EQ(report.code, 0) << told_;
-  EXPECT_EQ(agent_code, 0);
   EXPECT_TRUE(has("[0] rank 0 local 0 node 0 of 3\n")) << output();
   EXPECT_TRUE(has("[1] rank 1 local 0 node 1 of 3\n"));
   EXPECT_TRUE(has("[2] rank 2 local 1 node 1 of 3\n"));
@@ -67,18 +99,12 @@ TEST_F(AgentTest, the_gang_goes_on_without_a_node_that_is_lost) {
       launch(open_to_others("echo of $WORLD_SIZE; until [ -e $FOLDER/lost ]; do sleep 0.02; done",
                             1, 1, 3),
              [&](Launch& run) {
-               auto agent = join(run, "second", 2);
-               ASSERT_TRUE(agent.ok());
-               std::thread obeying([&] { (*agent)->run(); });
+               Second second(join(run, "second", 2));
                expect_printed("[2] of 3\n");
-               (*agent)->kill();
-               obeying.join();
+               second.lose();
                touch("lost");
              });
-  EXPECT_EQ(report.code, 0) << told_;
-  EXPECT_EQ(report.crashes, 0);
-  EXPECT_EQ(report.preemptions, 1);
-  EXPECT_EQ(report.attempts.back().world, 1);
+  expect_went_on(report);
 }
 
 TEST_F(AgentTest, below_the_minimum_it_waits_for_another_node) {
@@ -86,16 +112,11 @@ TEST_F(AgentTest, below_the_minimum_it_waits_for_another_node) {
       launch(open_to_others("echo from $RANK; if [ ! -e $FOLDER/again ]; then exec sleep 100; fi",
                             1, 2, 2),
              [&](Launch& run) {
-               auto lost = join(run, "second", 1);
-               ASSERT_TRUE(lost.ok());
-               std::thread obeying([&] { (*lost)->run(); });
+               Second second(join(run, "second", 1));
                expect_printed("[1] from 1\n");
                touch("again");
-               (*lost)->kill();
-               obeying.join();
-               auto other = join(run, "third", 1);
-               ASSERT_TRUE(other.ok());
-               EXPECT_EQ((*other)->run(), 0);
+               second.lose();
+               EXPECT_EQ(Second(join(run, "third", 1)).end(), 0);
              });
   EXPECT_EQ(report.code, 0) << told_;
   EXPECT_EQ(report.attempts.size(), 2u);
@@ -112,18 +133,13 @@ TEST_F(AgentTest, a_silent_node_is_lost) {
   const LaunchReport report = launch(std::move(options), [&](Launch& run) {
     ChannelOptions frozen = channel();
     frozen.beat = Duration::hours(1);  // Only what its worker prints is a sign of life.
-    auto agent = join(run, "second", 1, frozen);
-    ASSERT_TRUE(agent.ok());
-    std::thread obeying([&] { EXPECT_EQ((*agent)->run(), 1); });
+    Second second(join(run, "second", 1, frozen));
     expect_printed("[1] of 2\n");
     touch("quiet");
-    obeying.join();  // It is cut off, and kills what it had started.
+    EXPECT_EQ(second.end(), 1);  // It is cut off, and kills what it had started.
     touch("lost");
   });
-  EXPECT_EQ(report.code, 0) << told_;
-  EXPECT_EQ(report.preemptions, 1);
-  EXPECT_EQ(report.crashes, 0);
-  EXPECT_EQ(report.attempts.back().world, 1);
+  expect_went_on(report);
 }
 
 TEST_F(AgentTest, a_node_that_is_to_go_leaves_after_a_checkpoint) {
@@ -133,17 +149,13 @@ TEST_F(AgentTest, a_node_that_is_to_go_leaves_after_a_checkpoint) {
                             "while :; do sleep 0.05; done",
                             1, 1, 2),
              [&](Launch& run) {
-               auto agent = join(run, "second", 1);
-               ASSERT_TRUE(agent.ok());
-               std::thread obeying([&] { EXPECT_EQ((*agent)->run(), 0); });
+               Second second(join(run, "second", 1));
                expect_printed("[1] of 2\n");
                expect_printed("[0] of 2\n");
-               (*agent)->notice();
-               obeying.join();
+               second.notice();
+               EXPECT_EQ(second.end(), 0);
              });
-  EXPECT_EQ(report.code, 0) << told_;
-  EXPECT_EQ(report.crashes, 0);
-  EXPECT_EQ(report.preemptions, 1);
+  expect_went_on(report);
   EXPECT_TRUE(has("[0] saved 0\n")) << output();
   EXPECT_TRUE(has("[1] saved 1\n"));
 }
@@ -159,11 +171,7 @@ TEST_F(AgentTest, workers_of_different_nodes_meet_at_the_rendezvous) {
                          "if [ $RANK = 0 ]; then ask PUT here >/dev/null; "
                          "else until ask GET | grep -q here; do sleep 0.02; done; echo met; fi",
                      1, 2, 2),
-      [&](Launch& run) {
-        auto agent = join(run, "second", 1);
-        ASSERT_TRUE(agent.ok());
-        EXPECT_EQ((*agent)->run(), 0);
-      });
+      [&](Launch& run) { EXPECT_EQ(Second(join(run, "second", 1)).end(), 0); });
   EXPECT_EQ(report.code, 0) << told_;
   EXPECT_TRUE(has("[1] met\n")) << output();
 }
@@ -181,9 +189,7 @@ TEST_F(AgentTest, a_program_that_the_node_does_not_have_fails_there) {
     agent_options.node = bash("");
     agent_options.node.argv = {"no-such-program-here"};
     agent_options.tell = [](std::string_view) {};
-    auto agent = Agent::join(std::move(agent_options));
-    ASSERT_TRUE(agent.ok());
-    EXPECT_EQ((*agent)->run(), 127);
+    EXPECT_EQ(Second(Agent::join(std::move(agent_options))).end(), 127);
   });
   EXPECT_EQ(report.code, 127);
   EXPECT_EQ(report.attempts.back().failed_on, "second");
@@ -192,23 +198,21 @@ TEST_F(AgentTest, a_program_that_the_node_does_not_have_fails_there) {
 }
 
 TEST_F(AgentTest, a_second_node_of_one_name_is_refused_and_told_why) {
-  const LaunchReport report = launch(
-      open_to_others("echo here; until [ -e $FOLDER/over ]; do sleep 0.02; done", 1, 2, 2),
-      [&](Launch& run) {
-        auto second = join(run, "second", 1);
-        ASSERT_TRUE(second.ok());
-        std::thread obeying([&] { EXPECT_EQ((*second)->run(), 0); });
-        expect_printed("[1] here\n");
-        for (const std::string taken : {"first", "second"}) {
-          std::string told;
-          auto other = join(run, taken, 1, channel(), [&](std::string_view line) { told += line; });
-          EXPECT_EQ(other.ok() ? (*other)->run() : -1, 1);
-          EXPECT_NE(told.find("'" + taken + "'"), std::string::npos) << told;
-          EXPECT_NE(told.find("--node"), std::string::npos) << told;
-        }
-        touch("over");
-        obeying.join();
-      });
+  const LaunchReport report =
+      launch(open_to_others("echo here; until [ -e $FOLDER/over ]; do sleep 0.02; done", 1, 2, 2),
+             [&](Launch& run) {
+               Second second(join(run, "second", 1));
+               expect_printed("[1] here\n");
+               for (const std::string taken : {"first", "second"}) {
+                 std::string told;
+                 const auto tell = [&](std::string_view line) { told += line; };
+                 EXPECT_EQ(Second(join(run, taken, 1, channel(), tell)).end(), 1);
+                 EXPECT_NE(told.find("'" + taken + "'"), std::string::npos) << told;
+                 EXPECT_NE(told.find("--node"), std::string::npos) << told;
+               }
+               touch("over");
+               EXPECT_EQ(second.end(), 0);
+             });
   EXPECT_EQ(report.code, 0) << told_;
   EXPECT_EQ(report.attempts.size(), 1u) << "nobody was disturbed";
   EXPECT_EQ(told_, "waiting for 1 more worker(s)\n");
@@ -216,12 +220,10 @@ TEST_F(AgentTest, a_second_node_of_one_name_is_refused_and_told_why) {
 
 TEST_F(AgentTest, says_once_what_it_waits_for_though_nobody_is_there) {
   const LaunchReport report = launch(open_to_others("true", 0, 2, 2), [&](Launch& run) {
-    auto one = join(run, "one", 1);
-    auto two = join(run, "two", 1);
-    ASSERT_TRUE(one.ok() && two.ok());
-    std::thread obeying([&] { EXPECT_EQ((*one)->run(), 0); });
-    EXPECT_EQ((*two)->run(), 0);
-    obeying.join();
+    Second one(join(run, "one", 1));
+    Second two(join(run, "two", 1));
+    EXPECT_EQ(one.end(), 0);
+    EXPECT_EQ(two.end(), 0);
   });
   EXPECT_EQ(report.code, 0) << told_;
   EXPECT_NE(told_.find("more worker(s)\n"), std::string::npos) << told_;

@@ -185,6 +185,7 @@ void add_own(Names& env, const Gang& gang, const Place& place, const Surrounding
   env["FALAJ_DEADLINE_FD"] = text(around.deadline_fd);
   env["FALAJ_LIGHTGBM_MACHINES"] = machines(gang);
   if (!around.checkpoint_folder.empty()) env["FALAJ_CKPT_DIR"] = around.checkpoint_folder;
+  if (!around.restore_path.empty()) env["FALAJ_CKPT_RESTORE"] = around.restore_path;
   if (around.folder.empty()) return;
   env["FALAJ_LAUNCH_DIR"] = around.folder;
   env["FALAJ_HOSTFILE"] = around.folder + "/hostfile";

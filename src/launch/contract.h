@@ -58,6 +58,7 @@ struct Place {
 struct Surroundings {
   std::string folder = {};             // Of this worker's member: hostfile, machines.
   std::string checkpoint_folder = {};  // FALAJ_CKPT_DIR.
+  std::string restore_path = {};       // FALAJ_CKPT_RESTORE.
   std::string rendezvous_host = {};    // Of the key-value server for Horovod.
   std::uint16_t rendezvous_port = 0;   // 0: there is none.
   int cpus = 1;                        // Of the machine; shared out as OMP_NUM_THREADS.

@@ -197,7 +197,8 @@ TEST(Contract, lightgbm) {
 }
 
 TEST(Contract, falajs_own) {
-  const Surroundings around{.folder = "/run/x", .checkpoint_folder = "/dev/shm/c"};
+  const Surroundings around{
+      .folder = "/run/x", .checkpoint_folder = "/dev/shm/c", .restore_path = "/kept/3"};
   expect_exactly(names_of(small_gang(), kLast, around), "FALAJ_",
                  {{"FALAJ_RUN_ID", "run7"},
                   {"FALAJ_ATTEMPT", "2"},
@@ -213,6 +214,7 @@ TEST(Contract, falajs_own) {
                   {"FALAJ_GRACE_MS", "30000"},
                   {"FALAJ_DEADLINE_FD", "3"},
                   {"FALAJ_CKPT_DIR", "/dev/shm/c"},
+                  {"FALAJ_CKPT_RESTORE", "/kept/3"},
                   {"FALAJ_LAUNCH_DIR", "/run/x"},
                   {"FALAJ_HOSTFILE", "/run/x/hostfile"},
                   {"FALAJ_LIGHTGBM_MACHINE_LIST", "/run/x/machines"},

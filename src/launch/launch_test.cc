@@ -47,6 +47,31 @@ TEST_F(LaunchTest, a_killed_worker_is_started_again_with_the_others) {
   EXPECT_NE(told_.find("post-mortem: [1] failed first of 2 workers"), std::string::npos) << told_;
 }
 
+TEST_F(LaunchTest, every_start_is_told_anew_what_to_go_on_from) {
+  LaunchOptions options =
+      script("echo from ${FALAJ_CKPT_RESTORE-nothing}; test $FALAJ_ATTEMPT = 2 || exit 75", 1);
+  options.node.inherited.emplace_back("FALAJ_CKPT_RESTORE", "/stale");
+  int starts = 0;
+  options.node.restore = [&starts](Begins who) -> Result<std::string> {
+    EXPECT_EQ(who, Begins::kAll);
+    return starts++ == 0 ? "" : "/kept/" + std::to_string(starts);
+  };
+  EXPECT_EQ(launch(std::move(options)).code, 0) << told_;
+  EXPECT_EQ(starts, 3);
+  EXPECT_EQ(output(), "[0] from nothing\n[0] from /kept/2\n[0] from /kept/3\n");
+}
+
+TEST_F(LaunchTest, without_a_whole_checkpoint_nothing_is_started) {
+  LaunchOptions options = script("echo started", 2);
+  options.node.restore = [](Begins) -> Result<std::string> {
+    return Error(Code::kDataLoss, "all checkpoints are damaged");
+  };
+  const LaunchReport report = launch(std::move(options));
+  EXPECT_EQ(report.code, 127);
+  EXPECT_FALSE(has("started"));
+  EXPECT_NE(told_.find("| all checkpoints are damaged"), std::string::npos) << told_;
+}
+
 TEST_F(LaunchTest, the_code_of_the_first_failure_is_the_code_of_the_gang) {
   const LaunchReport report =
       launch(script("if [ $RANK = 1 ]; then exit 3; fi; exec sleep 100", 2));

@@ -71,21 +71,17 @@ class LocalNode final : public Node {
     children_.clear();
     gang_ = gang;
     member_ = member;
-    Status written = write_file(options_.folder + "/hostfile", hostfile(gang));
-    if (written.ok()) written = write_file(options_.folder + "/machines", machine_list(gang));
-    for (const Place& place : places_on(gang, member)) {
-      if (written.ok()) {
-        start(place);
-      } else {
-        not_started(place, written.error().message);
-      }
-    }
+    Status ready = write_file(options_.folder + "/hostfile", hostfile(gang));
+    if (ready.ok()) ready = write_file(options_.folder + "/machines", machine_list(gang));
+    if (ready.ok()) ready = look_back(Begins::kAll);
+    for (const Place& place : places_on(gang, member)) start(place, ready);
   }
 
   void start_one(int process) override {
     children_.erase(process);
+    const Status ready = look_back(Begins::kOne);
     for (const Place& place : places_on(gang_, member_)) {
-      if (process_number(gang_, place) == process) start(place);
+      if (process_number(gang_, place) == process) start(place, ready);
     }
   }
 
@@ -107,15 +103,26 @@ class LocalNode final : public Node {
   void kill() override { children_.clear(); }
 
  private:
+  // What those who start now go on from.
+  Status look_back(Begins who) {
+    if (options_.restore) restore_path_ = FALAJ_TRY(options_.restore(who));
+    return {};
+  }
+
+  void start(const Place& place, const Status& ready) {
+    if (!ready.ok()) return not_started(place, ready.error().message);
+    start(place);
+  }
+
   void start(const Place& place) {
     exec::ChildSpec spec;
     spec.argv = options_.argv;
     if (options_.local_rank == LocalRankArgument::kAppend) {
       spec.argv.push_back("--local_rank=" + std::to_string(place.local_rank));
     }
-    const Surroundings around{options_.folder, options_.checkpoint_folder,
-                              "127.0.0.1",     options_.rendezvous_port,
-                              options_.cpus,   kDeadlineFd};
+    const Surroundings around{options_.folder, options_.checkpoint_folder, restore_path_,
+                              "127.0.0.1",     options_.rendezvous_port,   options_.cpus,
+                              kDeadlineFd};
     spec.env = merged(options_.inherited, environment(gang_, place, around));
     spec.work_dir = options_.work_dir;
     spec.channel_fd = kDeadlineFd;
@@ -165,6 +172,7 @@ class LocalNode final : public Node {
   const NodeEvents events_;
   Gang gang_;
   int member_ = 0;
+  std::string restore_path_;
   std::map<int, std::unique_ptr<exec::Child>> children_;
 };
 
@@ -199,6 +207,10 @@ Result<std::unique_ptr<Node>> make_local_node(LocalNodeOptions options, NodeEven
   }
   options.argv.front() =
       FALAJ_TRY(find_program(options.argv.front(), options.inherited, options.work_dir));
+  if (options.restore) {
+    std::erase_if(options.inherited,
+                  [](const auto& each) { return each.first == "FALAJ_CKPT_RESTORE"; });
+  }
   return std::unique_ptr<Node>(std::make_unique<LocalNode>(std::move(options), std::move(events)));
 }
 

@@ -1,6 +1,7 @@
 // launch/local_node.h — this machine as a node: workers are child processes of this one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace falaj::launch {
 // DeepSpeed's launcher appends --local_rank=N to the command.
 enum class LocalRankArgument : std::uint8_t { kNo, kAppend };
 
+// Who is about to start: all workers of a node (none of them runs), or one beside the others.
+enum class Begins : std::uint8_t { kAll, kOne };
+
 struct LocalNodeOptions {
   std::vector<std::string> argv;  // Of each worker; argv[0] is looked up in PATH of `inherited`.
   Environment inherited;
@@ -20,6 +24,9 @@ struct LocalNodeOptions {
   std::string host = "127.0.0.1";
   std::string folder;             // Exists; hostfile and machine list are written there.
   std::string checkpoint_folder;  // FALAJ_CKPT_DIR; "": not set.
+  // Asked before every start: FALAJ_CKPT_RESTORE, "" for none. With an error nothing is started, as
+  // if the programs had failed. May block. Empty: the variable is as inherited.
+  std::function<Result<std::string>(Begins)> restore;
   std::uint16_t rendezvous_port = 0;
   int cpus = 1;
   Duration quick_grace = Duration::seconds(3);

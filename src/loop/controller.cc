@@ -39,6 +39,8 @@ Result<Bound> bind(storage::SqlTransaction& tx, const storage::Object& object) {
   bound.deployment =
       FALAJ_TRY(serving::decode_deployment(FALAJ_TRY(get("Deployment", monitor.deployment))));
   bound.job = FALAJ_TRY(training::decode_train_job(FALAJ_TRY(get("TrainJob", bound.policy.job))));
+  if (bound.job.workers)
+    return bound;  // A command: it registers nothing, which obstacle_of() says.
   bound.set = FALAJ_TRY(
       features::decode_training_set(FALAJ_TRY(get("TrainingSet", bound.job.training_set))));
   return bound;
@@ -315,7 +317,8 @@ Status Controller::Impl::count_labels(const Bound& bound, Snapshot& snapshot) {
 }
 
 Result<features::ViewStats> Controller::Impl::label_stats(const Bound& bound) {
-  for (const features::ViewStats& stats : FALAJ_TRY(features::view_stats(sql, bound.project()))) {
+  for (const features::ViewStats& stats :
+       FALAJ_TRY(features::view_stats(sql, nullptr, bound.project()))) {
     if (stats.view == bound.set.spine_view) return stats;
   }
   return features::ViewStats{};

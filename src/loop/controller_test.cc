@@ -65,7 +65,8 @@ struct Life {
 };
 
 std::vector<storage::Migration> migrations() {
-  return {tracking::kTrackingMigration, jobs::kJobsMigration, jobs::kJobEventsMigration,
+  return {tracking::kTrackingMigration,     jobs::kJobsMigration,
+          jobs::kJobEventsMigration,        jobs::kJobPayloadsMigration,
           monitoring::kMonitoringMigration, kLoopMigration};
 }
 

@@ -75,7 +75,7 @@ Result<Action> replay(const security::AuditEntry& entry) {
   if (!entry.action.starts_with("loop.")) {
     return Error(ErrorId::kInvalidArgument,
                  "audit entry " + number + " is '" + entry.action +
-                     "', no decision of the loop; only entries 'loop.*' can be replayed");
+                     "', no decision; only entries 'loop.*' and 'rollout.*' can be replayed");
   }
   const Snapshot snapshot = FALAJ_TRY(snapshot_from_value(entry.detail["snapshot"]));
   const Policy policy = FALAJ_TRY(policy_from_value(entry.detail["policy"]));

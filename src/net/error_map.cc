@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/json.h"
+#include "net/feast_error.h"
 #include "net/http.h"
 #include "net/internal/replies.h"
 
@@ -108,12 +109,32 @@ Response problem_with_status(const Error& error, int status, const Request& requ
   return response;
 }
 
+std::string feast_body(const Error& error) {
+  const char* type = "FeastError";
+  if (error.code == Code::kNotFound) type = "FeastObjectNotFoundException";
+  if (error.code == Code::kPermissionDenied) type = "FeastPermissionError";
+  if (error.id == ErrorId::kFeatureNameCollision) type = "FeatureNameCollisionError";
+  std::string inner = "{";
+  append_member(inner, "module", "feast.errors");
+  append_member(inner, "class", type);
+  append_member(inner, "message", error.message);
+  std::string body;
+  append_json_string(body, inner + "}");
+  return body;
+}
+
 Response error_reply(std::string_view dialect, const Error& error, int status,
                      const Request& request) {
-  if (dialect != "inference") return problem_with_status(error, status, request);
-  std::string body = "{";
-  append_member(body, "error", error.message);
-  Response response = Response::json(body + "}", status);
+  if (dialect != "inference" && dialect != "feast") {
+    return problem_with_status(error, status, request);
+  }
+  std::string body = dialect == "feast" ? feast_body(error) : std::string();
+  if (dialect == "inference") {
+    body = "{";
+    append_member(body, "error", error.message);
+    body += "}";
+  }
+  Response response = Response::json(std::move(body), status);
   add_challenge(response);
   response.error = error.id;
   add_retry_after(response, request);

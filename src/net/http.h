@@ -1,6 +1,7 @@
 // net/http.h — an HTTP exchange in plain types. No networking library shows through.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -55,6 +56,9 @@ struct Request {
   // Seconds for the Retry-After header of a 429, if the gate gives one; 0: as usual for
   // the error.
   std::int64_t retry_after = 0;
+  // True once the client is known to have left: what is not begun yet is not worth it. Null: nobody
+  // looks.
+  std::shared_ptr<const std::atomic<bool>> gone;
 
   // A query parameter, percent-decoded; nullopt when absent.
   std::optional<std::string> query_param(std::string_view name) const;

@@ -4,6 +4,7 @@
 // every connection proves itself anew, so a refused certificate stays refused.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ struct ServerTls {
   std::string client_authorities_pem;
   // Set with client_authorities_pem; its answer becomes Request::tls_peer.
   PeerName peer_name;
+  // What is agreed on with a client that asks (ALPN): kHttp2 refuses one that does not speak it.
+  enum class Protocol : std::uint8_t { kHttp11, kHttp2 };
+  Protocol protocol = Protocol::kHttp11;
 };
 
 struct ClientTls {

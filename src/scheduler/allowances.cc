@@ -19,8 +19,8 @@ std::int64_t Allowances::amount(const Allowance& allowance, const Rates& rates,
   switch (allowance.kind) {
     case AllowanceKind::kGpuSeconds:
       return scaled(rates.gpu_milli, seconds, 1);
-    case AllowanceKind::kMoney:
-      return scaled(rates.money_per_hour, seconds, 3600);
+    case AllowanceKind::kMoney:  // Up: pods that are added one by one are never too cheap.
+      return scaled_up(rates.money_per_hour, seconds, 3600);
     case AllowanceKind::kEnergy:
       return scaled(rates.watts, seconds, 1);
   }

@@ -9,15 +9,9 @@ namespace falaj::scheduler {
 namespace {
 __extension__ using Wide = __int128;
 
-// Calls f(group, pod, how many pods of its group stand before it).
-template <class F>
-void each_pod(const Shape& shape, const Placement& placement, F f) {
-  std::size_t at = 0;
-  for (std::size_t g = 0; g < shape.groups.size(); ++g) {
-    for (std::uint32_t i = 0; i < placement.counts[g]; ++i) {
-      f(shape.groups[g], placement.pods[at++], i);
-    }
-  }
+std::int64_t saturated(Wide wide) {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  return wide > kMost ? kMost : static_cast<std::int64_t>(wide);
 }
 
 void charge(const Snapshot& snapshot, const TaskGroup& group, const PodPlacement& pod,
@@ -79,17 +73,19 @@ Amounts core_request(const Shape& shape, std::uint32_t choice) {
 
 Amounts placed_amounts(const Snapshot& snapshot, const Shape& shape, const Placement& placement) {
   Amounts sum{};
-  each_pod(shape, placement, [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t) {
-    charge(snapshot, group, pod, sum);
-  });
+  for_each_pod(shape, placement,
+               [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t) {
+                 charge(snapshot, group, pod, sum);
+               });
   return sum;
 }
 
 Amounts placed_core(const Snapshot& snapshot, const Shape& shape, const Placement& placement) {
   Amounts sum{};
-  each_pod(shape, placement, [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t i) {
-    if (i < group.min) charge(snapshot, group, pod, sum);
-  });
+  for_each_pod(shape, placement,
+               [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t i) {
+                 if (i < group.min) charge(snapshot, group, pod, sum);
+               });
   return sum;
 }
 
@@ -103,14 +99,15 @@ Placement single(const Shape& shape, std::size_t group, const PodPlacement& pod)
 
 Rates placed_rates(const Snapshot& snapshot, const Shape& shape, const Placement& placement) {
   Rates rates;
-  each_pod(shape, placement, [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t) {
-    const NodeClass& c = snapshot.classes[snapshot.nodes[pod.node].node_class];
-    const std::int64_t gpus = gpu_milli(group.gpu);
-    rates.gpu_milli += gpus;
-    rates.watts += gpus * c.watts_per_gpu / 1000;
-    rates.money_per_hour +=
-        scaled(gpus, c.price_per_gpu_hour, 1000) + scaled(group.cpu, c.price_per_core_hour, 1000);
-  });
+  for_each_pod(shape, placement,
+               [&](const TaskGroup& group, const PodPlacement& pod, std::uint32_t) {
+                 const NodeClass& c = snapshot.classes[snapshot.nodes[pod.node].node_class];
+                 const std::int64_t gpus = gpu_milli(group.gpu);
+                 rates.gpu_milli += gpus;
+                 rates.watts += gpus * c.watts_per_gpu / 1000;
+                 rates.money_per_hour += scaled(gpus, c.price_per_gpu_hour, 1000) +
+                                         scaled(group.cpu, c.price_per_core_hour, 1000);
+               });
   return rates;
 }
 
@@ -126,9 +123,11 @@ Duration middle_run(const Job& job, const Policy& policy) {
 }
 
 std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) {
-  const Wide wide = static_cast<Wide>(a) * b / c;
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  return wide > kMost ? kMost : static_cast<std::int64_t>(wide);
+  return saturated(static_cast<Wide>(a) * b / c);
+}
+
+std::int64_t scaled_up(std::int64_t a, std::int64_t b, std::int64_t c) {
+  return saturated((static_cast<Wide>(a) * b + c - 1) / c);
 }
 
 }  // namespace falaj::scheduler

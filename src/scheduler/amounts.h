@@ -47,5 +47,7 @@ Duration middle_run(const Job& job, const Policy& policy);
 
 // a * b / c without overflow in between; c > 0. Saturates at kUnlimited.
 std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c);
+// The same, rounded up: parts that are scaled one by one are never less than their sum is.
+std::int64_t scaled_up(std::int64_t a, std::int64_t b, std::int64_t c);
 
 }  // namespace falaj::scheduler

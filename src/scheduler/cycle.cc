@@ -111,13 +111,21 @@ Reason money_or_quota(const Cycle& cycle, Index j, const Placement& placement,
     reason.flavor = shortfall.allowance;
     return reason;
   }
-  if (job.cost_cap == kUnlimited) return reason;
-  const std::int64_t cost = scaled(rates.money_per_hour, run.nanos / 1'000'000'000, 3600);
-  if (cost > job.cost_cap - job.spent) {
+  const std::int64_t over = beyond_cap(cycle, j, placement);
+  if (over > 0) {
     reason.code = ReasonCode::kCostCap;
-    reason.missing = cost - (job.cost_cap - job.spent);
+    reason.missing = over;
   }
   return reason;
+}
+
+std::int64_t beyond_cap(const Cycle& cycle, Index j, const Placement& placement) {
+  const Job& job = cycle.snapshot.jobs[j];
+  if (job.cost_cap == kUnlimited) return 0;
+  const Rates rates = placed_rates(cycle.snapshot, cycle.shape(j), placement);
+  const std::int64_t seconds = upper_run(job, cycle.policy).nanos / 1'000'000'000;
+  const std::int64_t cost = scaled(rates.money_per_hour, seconds, 3600);
+  return std::max<std::int64_t>(0, cost - (job.cost_cap - job.spent));
 }
 
 }  // namespace falaj::scheduler

@@ -62,5 +62,7 @@ struct Cycle {
 // What stands against a job that has a place: quota, allowance, cost. kNone if nothing.
 Reason money_or_quota(const Cycle& cycle, Index job, const Placement& placement,
                       const QuotaUse& use);
+// How much more than its cap a job would cost with all of this placement.
+std::int64_t beyond_cap(const Cycle& cycle, Index job, const Placement& placement);
 
 }  // namespace falaj::scheduler

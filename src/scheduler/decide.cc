@@ -243,6 +243,10 @@ Decisions decide(const Snapshot& snapshot, const Policy& policy, Timestamp now,
   Turns turns(cycle);
   for (const Index job : order) turns.consider(job);
   grow(cycle);
+  if (!cycle.out.certificate.steps.empty()) {
+    cycle.out.certificate.order = cycle.ranked;
+    cycle.out.certificate.entitled = cycle.board.standing().entitled();
+  }
   std::sort(cycle.out.hold.begin(), cycle.out.hold.end(),
             [](const Hold& a, const Hold& b) { return a.job < b.job; });
   if (budget.explain == Explain::kFull) forecast(cycle, order);

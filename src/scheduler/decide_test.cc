@@ -169,6 +169,22 @@ TEST(Decide, keeps_money_within_the_cap_and_the_allowance) {
   EXPECT_EQ(reason_of(d, waits), ReasonCode::kBudget);
 }
 
+TEST(Decide, lets_a_job_grow_only_within_its_cap) {
+  Snapshot s = cluster(1);
+  const Index queue = add_queue(s, "risk", kAbsent, 8);
+  const Index shape = add_shape(s, 1, 1);  // 2 an hour each.
+  s.shapes[shape].groups[0].max = 4;
+  const Index job = add_job(s, queue, shape, 0, Duration::hours(1));
+  s.jobs[job].state = JobState::kRunning;
+  s.jobs[job].placement = {{1}, {{0, 0x01}}};
+  s.jobs[job].started = kNow;
+  s.jobs[job].cost_cap = 6'000'000;
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
+  ASSERT_EQ(d.resize.size(), 1U);
+  EXPECT_EQ(d.resize[0].placement.counts, std::vector<std::uint32_t>{3});
+  EXPECT_EQ(faults(s, Policy{}, kNow, d), std::vector<std::string>{});
+}
+
 TEST(Decide, certifies_what_it_decided_upon) {
   Snapshot s = cluster(1);
   const Index queue = add_queue(s, "risk", kAbsent, 8);

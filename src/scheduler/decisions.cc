@@ -1,5 +1,8 @@
 #include "scheduler/decisions.h"
 
+#include <algorithm>
+#include <set>
+
 #include "scheduler/encode.h"
 
 namespace falaj::scheduler {
@@ -69,6 +72,51 @@ void put(Encoder& out, const Step& step) {
 
 }  // namespace
 
+namespace {
+
+Error misplaced(std::string_view what) {
+  return Error(Code::kInvalidArgument, "the decisions' " + std::string(what) +
+                                           " do not belong to the snapshot that they came with");
+}
+
+bool belongs(const Snapshot& snapshot, Index job, const Placement& placement) {
+  if (job >= snapshot.jobs.size()) return false;
+  const auto& groups = snapshot.shapes[snapshot.jobs[job].shape].groups;
+  return placement.counts.size() == groups.size() &&
+         std::all_of(placement.pods.begin(), placement.pods.end(),
+                     [&](const PodPlacement& pod) { return pod.node < snapshot.nodes.size(); });
+}
+
+Status check(const Snapshot& snapshot, const Decisions& decisions, const Certificate& certificate) {
+  const std::size_t jobs = snapshot.jobs.size();
+  const std::set<Index> order(certificate.order.begin(), certificate.order.end());
+  if (certificate.steps.empty() && order.empty()) return {};
+  if (certificate.order.size() != jobs || order.size() != jobs || *order.rbegin() >= jobs ||
+      certificate.entitled.size() != snapshot.queues.size()) {
+    return misplaced("order and entitlements");
+  }
+  for (const Step& step : certificate.steps) {
+    if (step.job >= jobs || step.admitted > decisions.admit.size()) return misplaced("steps");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check(const Snapshot& snapshot, const Decisions& decisions) {
+  const std::size_t jobs = snapshot.jobs.size();
+  bool good = true;
+  for (const Admit& a : decisions.admit) good = good && belongs(snapshot, a.job, a.placement);
+  for (const Resize& r : decisions.resize) good = good && belongs(snapshot, r.job, r.placement);
+  for (const Reserve& r : decisions.reserve) good = good && belongs(snapshot, r.job, r.placement);
+  if (!good) return misplaced("placements");
+  for (const Hold& h : decisions.hold) good = good && h.job < jobs;
+  for (const Preempt& p : decisions.preempt) good = good && p.job < jobs && p.for_job < jobs;
+  for (const Index job : decisions.released) good = good && job < jobs;
+  if (!good) return misplaced("jobs");
+  return check(snapshot, decisions, decisions.certificate);
+}
+
 std::string encode(const Decisions& decisions) {
   Encoder out;
   out.list(decisions.admit, [&](const Admit& a) {
@@ -94,6 +142,10 @@ std::string encode(const Decisions& decisions) {
   out.bytes(decisions.certificate.snapshot.bytes);
   out.bytes(decisions.certificate.policy.bytes);
   out.list(decisions.certificate.steps, [&](const Step& step) { put(out, step); });
+  out.list(decisions.certificate.order, [&](Index job) { out.put(job); });
+  out.list(decisions.certificate.entitled, [&](const auto& own) {
+    for (const std::int64_t amount : own) out.put(amount);
+  });
   return std::move(out).take();
 }
 

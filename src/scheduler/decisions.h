@@ -105,6 +105,10 @@ struct Certificate {
   Sha256 snapshot;  // Digests of what was decided upon; all zero if Budget::digest was off.
   Sha256 policy;
   std::vector<Step> steps;
+  // What the steps are judged by; neither depends on who runs. Empty without steps.
+  std::vector<Index> order;  // All jobs, best rank first.
+  // Per queue and flavor what is its own; kUnlimited where the flavor is not counted.
+  std::vector<std::array<std::int64_t, kMaxFlavors>> entitled;
   bool operator==(const Certificate&) const = default;
 };
 
@@ -119,6 +123,10 @@ struct Decisions {
   Certificate certificate;
   bool operator==(const Decisions&) const = default;
 };
+
+// kInvalidArgument unless every position is one of the snapshot's and the certificate has what it
+// must: decisions from elsewhere may then be verified.
+Status check(const Snapshot& snapshot, const Decisions& decisions);
 
 // The same decisions give the same bytes on every machine and build.
 std::string encode(const Decisions& decisions);

@@ -51,10 +51,19 @@ std::optional<PodPlacement> one_more(Cycle& cycle, Index job, std::size_t g,
   return std::nullopt;
 }
 
+Placement with_pod(Placement placement, std::size_t g, const PodPlacement& pod) {
+  const auto end = static_cast<std::ptrdiff_t>(end_of_group(placement, g));
+  placement.pods.insert(placement.pods.begin() + end, pod);
+  ++placement.counts[g];
+  return placement;
+}
+
+// The pod for itself by quota and allowances, the job with it by its cap.
 bool affordable(const Cycle& cycle, Index job, std::size_t g, const PodPlacement& pod) {
   const Placement one = single(cycle.shape(job), g, pod);
   return money_or_quota(cycle, job, one, cycle.board.use_now()).code == ReasonCode::kNone &&
-         money_or_quota(cycle, job, one, cycle.board.use_later()).code == ReasonCode::kNone;
+         money_or_quota(cycle, job, one, cycle.board.use_later()).code == ReasonCode::kNone &&
+         beyond_cap(cycle, job, with_pod(cycle.placement(job), g, pod)) == 0;
 }
 
 bool grow_once(Cycle& cycle, const Grower& grower) {
@@ -68,10 +77,7 @@ bool grow_once(Cycle& cycle, const Grower& grower) {
     cycle.resized[grower.job] = static_cast<Index>(cycle.out.resize.size() - 1);
   }
   Placement& placement = cycle.out.resize[cycle.resized[grower.job]].placement;
-  placement.pods.insert(
-      placement.pods.begin() + static_cast<std::ptrdiff_t>(end_of_group(placement, grower.group)),
-      *pod);
-  ++placement.counts[grower.group];
+  placement = with_pod(std::move(placement), grower.group, *pod);
   return true;
 }
 

@@ -50,6 +50,16 @@ bool Standing::fits(const std::vector<std::int64_t>& left, Index queue, Index jo
   return true;
 }
 
+std::vector<std::array<std::int64_t, kMaxFlavors>> Standing::entitled() const {
+  std::vector<std::array<std::int64_t, kMaxFlavors>> own(tree_.size());
+  for (Index q = 0; q < tree_.size(); ++q) {
+    for (std::size_t f = 0; f < tree_.flavors(); ++f) {
+      own[q][f] = tree_.counted(q, f) ? entitled_[q * tree_.flavors() + f] : kUnlimited;
+    }
+  }
+  return own;
+}
+
 Marks Standing::marks(const std::vector<Index>& ranked) const {
   Marks marks;
   std::vector<Index> at;  // Per running job: the queue whose turn it is on its way up.

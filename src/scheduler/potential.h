@@ -44,6 +44,8 @@ class Standing {
   Marks marks(const std::vector<Index>& ranked) const;
   // As if `job` ran too.
   Marks marks_with(const std::vector<Index>& ranked, Index job, const Amounts& core);
+  // For the certificate: per queue and flavor.
+  std::vector<std::array<std::int64_t, kMaxFlavors>> entitled() const;
   // Changes with the set, and is the same again when the set is.
   std::uint64_t fingerprint() const { return fingerprint_; }
 

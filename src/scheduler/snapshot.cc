@@ -171,4 +171,36 @@ Status check(const Snapshot& s) {
   return check_ids(s);
 }
 
+Index domain_of(const Node& node, Index position, Level level) {
+  const auto& [nvlink, rack, block] = node.domain;
+  const std::array<Index, kLevels> domains = {position, nvlink, rack, block, node.zone, 0};
+  return domains[static_cast<std::size_t>(level)];
+}
+
+std::vector<Index> ancestors(const Snapshot& snapshot, Index queue) {
+  std::vector<Index> way;
+  for (; queue != kAbsent; queue = snapshot.queues[queue].parent) way.push_back(queue);
+  return way;
+}
+
+Quota quota_of(const Snapshot& snapshot, Index queue, Index flavor) {
+  Quota found{flavor, 0, kUnlimited, kUnlimited};
+  for (const Quota& quota : snapshot.queues[queue].quotas) {
+    if (quota.flavor == flavor) found = quota;
+  }
+  if (snapshot.queues[queue].parent == kAbsent) found.borrow = 0;
+  return found;
+}
+
+bool is_counted(const Snapshot& snapshot, Index queue, Index flavor) {
+  const Index root = ancestors(snapshot, queue).back();
+  for (Index q = 0; q < snapshot.queues.size(); ++q) {
+    const auto& quotas = snapshot.queues[q].quotas;
+    const bool mentions = std::any_of(quotas.begin(), quotas.end(),
+                                      [&](const Quota& quota) { return quota.flavor == flavor; });
+    if (mentions && ancestors(snapshot, q).back() == root) return true;
+  }
+  return false;
+}
+
 }  // namespace falaj::scheduler

@@ -210,6 +210,27 @@ struct Snapshot {
   std::vector<Job> jobs;  // Pending ones in any order; no finished ones.
 };
 
+// What the words above mean, for everybody who reads a snapshot.
+
+// Calls f(group, pod, how many pods of its group stand before it).
+template <class F>
+void for_each_pod(const Shape& shape, const Placement& placement, F f) {
+  std::size_t at = 0;
+  for (std::size_t g = 0; g < shape.groups.size(); ++g) {
+    for (std::uint32_t i = 0; i < placement.counts[g]; ++i) {
+      f(shape.groups[g], placement.pods[at++], i);
+    }
+  }
+}
+// Which domain of the level a node is in; `position` is its own.
+Index domain_of(const Node& node, Index position, Level level);
+// The queue itself, its parent, …, and at last the root of its tree.
+std::vector<Index> ancestors(const Snapshot& snapshot, Index queue);
+// The root of a tree has nobody to borrow from.
+Quota quota_of(const Snapshot& snapshot, Index queue, Index flavor);
+// Whether a queue of the same tree mentions the flavor: if none does, it is not counted there.
+bool is_counted(const Snapshot& snapshot, Index queue, Index flavor);
+
 // kInvalidArgument names the first thing that is not well formed: an index out of range, a
 // placement that does not match its shape, a negative amount, queues above one another too deep.
 // Cost: one pass.

@@ -9,24 +9,6 @@
 
 namespace falaj::scheduler {
 
-inline Index domain_of(const Node& node, Index position, Level level) {
-  switch (level) {
-    case Level::kHost:
-      return position;
-    case Level::kNvlink:
-      return node.domain[0];
-    case Level::kRack:
-      return node.domain[1];
-    case Level::kBlock:
-      return node.domain[2];
-    case Level::kZone:
-      return node.zone;
-    case Level::kCluster:
-      return 0;
-  }
-  return 0;
-}
-
 class Topology {
  public:
   explicit Topology(const Snapshot& snapshot);

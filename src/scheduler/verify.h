@@ -1,37 +1,30 @@
 // scheduler/verify.h — checks decisions against the rules without knowing how they were found.
 //
-// Shares no code with decide() but the types, counts everything again from nothing, and is slow and
-// short on purpose. The property tests, the audit's replay and anybody who doubts use it.
+// Shares only the types with decide(), counts all again from nothing, and is slow and short: this
+// page and verify.cc are what one has to read to trust that no rule is broken and that preemption
+// ends. Whether order, shares and rights are those of the policy: conform.h.
 #pragma once
 
-#include <string>
-#include <vector>
+#include <map>
 
-#include "scheduler/decide.h"
+#include "scheduler/decisions.h"
+#include "scheduler/policy.h"
 
 namespace falaj::scheduler {
 
-enum class ViolationKind : std::uint8_t {
-  kOutcome,    // A job without an outcome, with two, or with one that its state does not allow.
-  kGang,       // Some pods but not all; a pod too many; counts that do not match.
-  kDevice,     // A GPU, instance, processor or memory given twice, or a device that does not fit.
-  kZone,       // Data would be where it may not.
-  kPlace,      // Node closed, labels, topology, affinity, maintenance.
-  kQuota,      // A queue beyond nominal and borrowing, or lending more than it wants.
-  kBudget,     // An allowance or a cost cap is overrun.
-  kClaim,      // A place that is kept for another job was given away.
-  kPreempt,    // A victim that may not be taken: minimum run time, rank, right, state.
-  kPotential,  // A preemption that improves nothing, or a step that says it wrongly.
-  kReason,     // A job waits without a reason.
-};
+using Holding = std::map<Index, const Placement*>;  // Who holds which place at one moment.
 
 struct Violation {
-  ViolationKind kind;
-  std::string what;
+  std::string_view rule;  // As need() in verify.cc names it.
+  std::uint64_t job = 0;  // Its id.
 };
 
-// Empty when everything holds. Cost: about the square of pods per node.
+// Empty when every rule holds. `snapshot` is well formed. Cost: jobs × queues for every claim.
 std::vector<Violation> verify(const Snapshot& snapshot, const Policy& policy, Timestamp now,
                               const Decisions& decisions);
+
+// A set of running jobs as rows of marks: who is entitled at queues of each height, at last who
+// runs; each in the order of the certificate. Of two sets the greater text is the better one.
+std::string marks(const Snapshot& s, const Certificate& by, const Holding& running);
 
 }  // namespace falaj::scheduler

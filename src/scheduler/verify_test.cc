@@ -32,11 +32,14 @@ struct Planted : ::testing::Test {
     s.jobs[single].priority = s.jobs[gang].priority = 1;
     d = decide(s, policy, kNow, Budget{});
   }
-  bool caught(ViolationKind kind) {
-    for (const Violation& v : verify(s, policy, kNow, d)) {
-      if (v.kind == kind) return true;
-    }
-    return false;
+  bool caught(std::string_view rule) {
+    const auto found = verify(s, policy, kNow, d);
+    return std::ranges::count(found, rule, &Violation::rule) > 0;
+  }
+  // It is not what the policy says.
+  bool strays(std::string_view rule) {
+    const auto found = conform(s, policy, kNow, d);
+    return std::ranges::count(found, rule, &Violation::rule) > 0;
   }
   Admit& admitted(Index job) {
     for (Admit& admit : d.admit) {
@@ -58,30 +61,30 @@ TEST_F(Planted, nothing_is_found_without_a_fault) {
 }
 
 TEST_F(Planted, a_job_without_outcome) {
-  d.admit.pop_back();
-  EXPECT_TRUE(caught(ViolationKind::kOutcome));
+  d.hold.pop_back();
+  EXPECT_TRUE(caught("outcome"));
 }
 
 TEST_F(Planted, a_job_with_two_outcomes) {
   d.admit.push_back(d.admit[0]);
-  EXPECT_TRUE(caught(ViolationKind::kOutcome));
+  EXPECT_TRUE(caught("outcome"));
 }
 
 TEST_F(Planted, a_job_that_starts_before_its_dependencies) {
   s.jobs[single].unmet_dependencies = 1;
-  EXPECT_TRUE(caught(ViolationKind::kOutcome));
+  EXPECT_TRUE(caught("dependency"));
 }
 
 TEST_F(Planted, half_a_gang) {
   Placement& placement = admitted(gang).placement;
   placement.counts = {1};
   placement.pods.pop_back();
-  EXPECT_TRUE(caught(ViolationKind::kGang));
+  EXPECT_TRUE(caught("gang"));
 }
 
 TEST_F(Planted, a_gang_that_lacks_a_pod_of_its_count) {
   admitted(gang).placement.pods.pop_back();
-  EXPECT_TRUE(caught(ViolationKind::kGang));
+  EXPECT_TRUE(caught("gang"));
 }
 
 TEST_F(Planted, a_gpu_that_is_given_twice) {
@@ -89,70 +92,70 @@ TEST_F(Planted, a_gpu_that_is_given_twice) {
   PodPlacement& pod = admitted(single).placement.pods[0];
   pod.node = other.node;
   pod.gpus = static_cast<std::uint16_t>(other.gpus & -other.gpus);
-  EXPECT_TRUE(caught(ViolationKind::kDevice));
+  EXPECT_TRUE(caught("node"));
 }
 
 TEST_F(Planted, a_gpu_too_many) {
   admitted(single).placement.pods[0].gpus = 0x03;
-  EXPECT_TRUE(caught(ViolationKind::kDevice));
+  EXPECT_TRUE(caught("device"));
 }
 
 TEST_F(Planted, a_gpu_of_another_model) {
   s.shapes[one].groups[0].gpu.models = {kH100};
-  EXPECT_TRUE(caught(ViolationKind::kDevice));
+  EXPECT_TRUE(caught("device"));
 }
 
 TEST_F(Planted, more_processors_than_there_are) {
   s.shapes[one].groups[0].cpu = 65'000;
-  EXPECT_TRUE(caught(ViolationKind::kDevice));
+  EXPECT_TRUE(caught("node"));
 }
 
 TEST_F(Planted, more_power_than_allowed) {
   s.nodes[3].power_cap = 100;
-  EXPECT_TRUE(caught(ViolationKind::kDevice));
+  EXPECT_TRUE(caught("node"));
 }
 
 TEST_F(Planted, an_instance_where_it_may_not_begin) {
   s.shapes[one].groups[0].gpu.mig = MigProfile::k2g;
   admitted(single).placement.pods[0].mig_start = 1;
-  EXPECT_TRUE(caught(ViolationKind::kDevice));
+  EXPECT_TRUE(caught("device"));
   admitted(single).placement.pods[0].mig_start = 2;
-  EXPECT_FALSE(caught(ViolationKind::kDevice));
+  EXPECT_FALSE(caught("device"));
 }
 
 TEST_F(Planted, a_pod_across_numa_nodes) {
   s.shapes[one].groups[0].one_numa_node = 1;
   PodPlacement& pod = admitted(single).placement.pods[0];
   pod.numa = (pod.gpus & 0x0f) != 0 ? 1 : 0;
-  EXPECT_TRUE(caught(ViolationKind::kDevice));
+  EXPECT_TRUE(caught("device"));
 }
 
 TEST_F(Planted, data_in_a_zone_where_it_may_not_be) {
   s.shapes[one].data_zones = {0b10};
-  EXPECT_TRUE(caught(ViolationKind::kZone));
+  EXPECT_TRUE(caught("zone"));
 }
 
 TEST_F(Planted, a_node_that_is_closed_or_closes_too_soon) {
   s.nodes[3].health = NodeHealth::kCordoned;
-  EXPECT_TRUE(caught(ViolationKind::kPlace));
+  EXPECT_TRUE(caught("closed"));
   s.nodes[3].health = NodeHealth::kUp;
   s.nodes[3].drain_at = kNow + Duration::minutes(59);
-  EXPECT_TRUE(caught(ViolationKind::kPlace));
+  EXPECT_TRUE(caught("closed"));
 }
 
 TEST_F(Planted, labels_that_are_missing_or_forbidden) {
   s.shapes[one].labels_required = 4;
-  EXPECT_TRUE(caught(ViolationKind::kPlace));
+  EXPECT_TRUE(caught("label"));
 }
 
 TEST_F(Planted, pods_too_far_apart_or_too_close) {
   s.shapes[pair].groups[0].max_per_node = 1;
-  EXPECT_EQ(caught(ViolationKind::kPlace),
+  EXPECT_EQ(caught("crowded"),
             admitted(gang).placement.pods[0].node == admitted(gang).placement.pods[1].node);
   s.shapes[pair].groups[0].max_per_node = kAbsent;
   s.shapes[pair].required = Level::kHost;
   admitted(gang).placement.pods[1].node = 0;
-  EXPECT_TRUE(caught(ViolationKind::kPlace));
+  EXPECT_TRUE(caught("far"));
 }
 
 TEST_F(Planted, neighbours_that_must_not_meet) {
@@ -160,30 +163,30 @@ TEST_F(Planted, neighbours_that_must_not_meet) {
   s.shapes[pair].tags = 1;
   const bool together =
       admitted(single).placement.pods[0].node == admitted(gang).placement.pods[0].node;
-  EXPECT_EQ(caught(ViolationKind::kPlace), together);
+  EXPECT_EQ(caught("company"), together);
   s.shapes[one].avoids = 0;
   s.shapes[one].needs = 8;
-  EXPECT_TRUE(caught(ViolationKind::kPlace));
+  EXPECT_TRUE(caught("company"));
 }
 
 TEST_F(Planted, more_than_the_quota) {
   s.queues[b].quotas[0].nominal = 8000;
   s.queues[b].quotas[0].borrow = 0;
-  EXPECT_TRUE(caught(ViolationKind::kQuota));
+  EXPECT_TRUE(caught("quota"));
 }
 
 TEST_F(Planted, more_than_the_cohort_lends) {
   s.queues[a].quotas[0].lend = 0;
   s.queues[b].quotas[0].nominal = 1000;
-  EXPECT_TRUE(caught(ViolationKind::kQuota));
+  EXPECT_TRUE(caught("quota"));
 }
 
 TEST_F(Planted, money_beyond_cap_and_allowance) {
   s.jobs[single].cost_cap = 1;
-  EXPECT_TRUE(caught(ViolationKind::kBudget));
+  EXPECT_TRUE(caught("cap"));
   s.jobs[single].cost_cap = kUnlimited;
   s.queues[root].allowances = {{AllowanceKind::kEnergy, 1000, 0, kNow + Duration::days(1)}};
-  EXPECT_TRUE(caught(ViolationKind::kBudget));
+  EXPECT_TRUE(caught("allowance"));
 }
 
 TEST_F(Planted, a_place_that_is_kept_for_another) {
@@ -202,7 +205,7 @@ TEST_F(Planted, a_place_that_is_kept_for_another) {
   Hold hold{mine, {}};
   hold.reason.code = ReasonCode::kVictimsLeaving;
   d.hold.push_back(hold);
-  EXPECT_TRUE(caught(ViolationKind::kClaim));
+  EXPECT_TRUE(caught("node"));
 }
 
 TEST_F(Planted, a_start_that_delays_a_promise) {
@@ -221,34 +224,38 @@ TEST_F(Planted, a_start_that_delays_a_promise) {
   e.admit.push_back({late, {{1}, {{0, 0xf0}}}});
   const auto found = verify(t, Policy{}, kNow, e);
   ASSERT_FALSE(found.empty());
-  EXPECT_EQ(found[0].kind, ViolationKind::kClaim);
+  EXPECT_EQ(found[0].rule, "node");
 }
 
 TEST_F(Planted, a_victim_that_has_not_run_long_enough) {
   s.jobs[d.preempt[0].job].started = kNow - Duration::minutes(1);
-  EXPECT_TRUE(caught(ViolationKind::kPreempt));
+  EXPECT_TRUE(strays("right"));
 }
 
 TEST_F(Planted, a_victim_of_a_queue_that_has_borrowed_nothing) {
   s.queues[a].quotas[0].nominal = 24'000;
-  EXPECT_TRUE(caught(ViolationKind::kPreempt));
+  EXPECT_TRUE(strays("entitled"));  // The certificate says what was before.
+  d.certificate.entitled[root][kA100] = 48'000;
+  d.certificate.entitled[a][kA100] = 24'000;
+  EXPECT_TRUE(caught("potential"));
+  EXPECT_TRUE(strays("right"));
 }
 
 TEST_F(Planted, a_victim_that_does_not_run) {
   d.preempt[0].job = single;
-  EXPECT_TRUE(caught(ViolationKind::kPreempt));
+  EXPECT_TRUE(caught("victim"));
 }
 
 TEST_F(Planted, a_victim_for_nobody) {
   d.preempt[0].for_job = single;
-  EXPECT_TRUE(caught(ViolationKind::kPreempt));
+  EXPECT_TRUE(caught("victim"));
 }
 
 TEST_F(Planted, wrong_figures_in_the_certificate) {
   d.certificate.steps[0].level += 1;
-  EXPECT_TRUE(caught(ViolationKind::kPotential));
+  EXPECT_TRUE(caught("potential"));
   d.certificate.steps.clear();
-  EXPECT_TRUE(caught(ViolationKind::kPotential));
+  EXPECT_TRUE(caught("potential"));
 }
 
 TEST_F(Planted, a_swap_of_equals) {
@@ -265,17 +272,52 @@ TEST_F(Planted, a_swap_of_equals) {
   ASSERT_EQ(e.preempt.size(), 1U);
   EXPECT_TRUE(verify(t, policy, kNow, e).empty());
   t.jobs[waits].priority = 0;
-  bool potential = false;
-  for (const Violation& v : verify(t, policy, kNow, e)) {
-    potential = potential || v.kind == ViolationKind::kPotential;
+  EXPECT_EQ(conform(t, policy, kNow, e)[0].rule, "order");
+  std::swap(e.certificate.order[0], e.certificate.order[1]);
+  EXPECT_EQ(verify(t, policy, kNow, e)[0].rule, "potential");
+}
+
+TEST_F(Planted, rights_that_the_policy_does_not_give) {
+  s.queues[b].reclaim = Reclaim::kNever;
+  EXPECT_TRUE(strays("right"));
+  s.queues[b].reclaim = Reclaim::kLowerPriority;
+  EXPECT_TRUE(strays("right"));
+  s.queues[b].reclaim = Reclaim::kAny;
+  for (const PreemptCause cause : {PreemptCause::kPriority, PreemptCause::kOrder}) {
+    d.preempt[0].cause = cause;
+    EXPECT_TRUE(strays("right"));
   }
-  EXPECT_TRUE(potential);
+}
+
+TEST_F(Planted, an_order_and_a_share_that_the_policy_does_not_give) {
+  policy.order.size = -9000;
+  EXPECT_TRUE(strays("order"));
+  policy.order.size = 1000;
+  s.queues[b].weight = 1;
+  EXPECT_FALSE(strays("entitled"));  // Nobody asks for more than is its own but a, the only one.
+  d.certificate.entitled[b][kA100] += 1;
+  EXPECT_TRUE(strays("entitled"));
+}
+
+TEST_F(Planted, positions_that_do_not_exist) {
+  const Decisions good = d;
+  d.admit[0].job = 99;
+  EXPECT_TRUE(caught("form"));
+  d = good;
+  admitted(gang).placement.pods[0].node = 99;
+  EXPECT_TRUE(caught("form"));
+  d = good;
+  d.certificate.order[0] = d.certificate.order[1];
+  EXPECT_TRUE(caught("form"));
+  d = good;
+  d.certificate.steps[0].admitted = 99;
+  EXPECT_TRUE(caught("form"));
 }
 
 TEST_F(Planted, a_job_that_waits_without_a_reason) {
   ASSERT_FALSE(d.hold.empty());
   d.hold[0].reason.code = ReasonCode::kNone;
-  EXPECT_TRUE(caught(ViolationKind::kReason));
+  EXPECT_TRUE(caught("reason"));
 }
 
 }  // namespace

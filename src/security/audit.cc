@@ -392,15 +392,21 @@ Result<std::vector<Opening>> Audit::openings(std::int64_t sequence) const {
   return all;
 }
 
-Status Audit::erase_openings(const RequestContext& context, std::int64_t sequence) {
-  return store_.write([&](SqlTransaction& tx) -> Status {
+Result<std::int64_t> Audit::erase_openings(const RequestContext& context, std::int64_t sequence) {
+  std::int64_t erased = 0;
+  FALAJ_TRY(store_.write([&](SqlTransaction& tx) -> Status {
+    erased = FALAJ_TRY(tx.execute("DELETE FROM audit_openings WHERE sequence = ?", {sequence}));
+    if (erased == 0) {
+      return Error{Code::kNotFound,
+                   "entry " + std::to_string(sequence) + " has no text to erase, or none any more"};
+    }
     Value detail;
-    detail["erased"] =
-        FALAJ_TRY(tx.execute("DELETE FROM audit_openings WHERE sequence = ?", {sequence}));
+    detail["erased"] = erased;
     FALAJ_TRY(
         append(tx, context, {"audit.erase", "AuditEntry/" + std::to_string(sequence), detail}));
     return {};
-  });
+  }));
+  return erased;
 }
 
 }  // namespace falaj::security

@@ -122,8 +122,9 @@ class Audit {
 
   // What opens the commitments of an entry; those erased are left out.
   Result<std::vector<Opening>> openings(std::int64_t sequence) const;
-  // Forgets them: the commitments stay, and stay unopenable. The erasure is an entry itself.
-  Status erase_openings(const RequestContext& context, std::int64_t sequence);
+  // Forgets them: the commitments stay, and stay unopenable. How many there were; FJ-0004 when
+  // there were none. The erasure is an entry itself.
+  Result<std::int64_t> erase_openings(const RequestContext& context, std::int64_t sequence);
 
  private:
   Result<AuditEntry> commit_texts(storage::SqlTransaction& tx, const AuditEvent& event,

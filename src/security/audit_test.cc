@@ -232,8 +232,9 @@ TEST_F(AuditLog, a_personal_text_is_a_commitment_that_can_be_opened_and_forgotte
   // The same text twice gives two commitments: nobody can tell that they are one.
   EXPECT_NE(audit_.record(context_, event)->detail.text("reason"),
             audit_.get(sequence)->detail.text("reason"));
-  ASSERT_TRUE(audit_.erase_openings(context_, sequence).ok());
+  EXPECT_EQ(audit_.erase_openings(context_, sequence).value_or(0), 1);
   EXPECT_TRUE(audit_.openings(sequence)->empty());
+  EXPECT_EQ(audit_.erase_openings(context_, sequence).error().code, Code::kNotFound);
   EXPECT_TRUE(audit_.verify().ok());
 }
 

@@ -1,6 +1,7 @@
 // How a Deployment is declared and how its status is shown.
 #include "base/decode.h"
 #include "serving/deployments.h"
+#include "serving/rollout/rollouts.h"
 
 namespace falaj::serving {
 
@@ -22,6 +23,16 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
   deployment.alias = FALAJ_TRY(fields.text("alias", deployment.alias));
   if (!pinned) FALAJ_TRY(check_name("alias", deployment.alias));
   deployment.feature_service = FALAJ_TRY(fields.text("features"));
+  const Value slo = FALAJ_TRY(fields.object("slo"));
+  Fields limits(slo, fields.where() + " slo");
+  deployment.slo = FALAJ_TRY(limits.duration("p99", Duration{}));
+  FALAJ_TRY(limits.finish());
+  if (deployment.slo < Duration{} || deployment.slo > Duration::hours(1)) {
+    return Error(ErrorId::kOutOfRange,
+                 limits.where() + ": 'p99' must be a time such as 20ms, at most 1h");
+  }
+  const std::string batch = FALAJ_TRY(fields.choice("batch", {"auto", "never"}));
+  if (batch == "never") deployment.batch = Deployment::Batch::kNever;
   FALAJ_TRY(fields.finish());
   return deployment;
 }
@@ -38,7 +49,7 @@ std::vector<storage::KindInfo> kinds() {
     }
     return references;
   };
-  return {info};
+  return {info, rollout::kind()};
 }
 
 Value to_value(const DeploymentStatus& status) {

@@ -1,57 +1,23 @@
 #include "serving/deployments.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <set>
+#include <thread>
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/mutex.h"
-#include "base/published.h"
+#include "serving/internal/deployments_impl.h"
+#include "serving/internal/logged_rows.h"
 
 namespace falaj::serving {
-
-// Shared by the live model, so that touching a counter on the hot path looks nothing up.
-struct Series {
-  std::string full_name;  // "payments/fraud"
-  telemetry::Counter& requests;
-  telemetry::Counter& errors;
-  telemetry::Counter& rows;
-  telemetry::Histogram& seconds;
-};
 
 namespace {
 
 // A load that failed is tried again after this, or at once when something it depends on changed.
 constexpr Duration kRetryAfter = Duration::seconds(30);
 constexpr std::size_t kLoggedRowsMax = 1000;
-
-struct Slot {
-  Deployment declared;
-  std::int64_t generation = 0;
-  std::shared_ptr<const LiveModel> live;  // null: nothing serves yet.
-  std::string state = "loading";
-  std::string error;
-  std::int64_t failed_version = 0;  // With failed_at: what not to try again yet.
-  Timestamp failed_at{};
-  Timestamp since{};
-};
-
-using Key = std::pair<std::string, std::string>;  // Project, name.
-struct KeyLess {
-  using is_transparent = void;
-  using View = std::pair<std::string_view, std::string_view>;
-  static View view(const Key& key) { return {key.first, key.second}; }
-  static View view(const View& key) { return key; }
-  template <class A, class B>
-  bool operator()(const A& a, const B& b) const {
-    return view(a) < view(b);
-  }
-};
-using Table = std::map<Key, Slot, KeyLess>;
 
 using telemetry::MetricInfo;
 using telemetry::MetricKind;
@@ -66,6 +32,15 @@ const MetricInfo kRows{"falaj_serving_rows_total", "Rows predicted.", MetricKind
 const MetricInfo kSeconds{"falaj_serving_predict_seconds",
                           "Time to read features, score and log one request.",
                           MetricKind::kHistogram, kLabels};
+const MetricInfo kJoined{"falaj_serving_joined_total",
+                         "Requests that ran along with another, in one run of the model.",
+                         MetricKind::kCounter, kLabels};
+const MetricInfo kRefused{
+    "falaj_serving_refused_total",
+    "Requests refused because they would be late, or given up because their caller left.",
+    MetricKind::kCounter, kLabels};
+// How long a load may try whether a model's rows are its own.
+constexpr Duration kTrialLimit = Duration::milliseconds(300);
 
 Error not_found(std::string_view name) {
   // The text that tooling of the inference dialect looks for.
@@ -106,95 +81,15 @@ Result<std::vector<std::uint32_t>> map_columns(const std::vector<std::string>& f
   return columns;
 }
 
-Status order_keys(const features::OnlinePlan& plan,
-                  const std::vector<std::pair<std::string, features::KeyPart>>& keys,
-                  std::vector<features::KeyPart>& ordered) {
-  ordered.clear();
-  for (const table::Field& wanted : plan.keys) {
-    const auto found = std::find_if(keys.begin(), keys.end(),
-                                    [&](const auto& key) { return key.first == wanted.name; });
-    if (found == keys.end()) {
-      return Error(ErrorId::kEntityKeyMissing, "key '" + wanted.name + "' is missing");
-    }
-    const bool text = std::holds_alternative<std::string>(found->second);
-    if (text != (wanted.type == table::Type::kString)) {
-      return Error(ErrorId::kWrongType, "key '" + wanted.name + "' must be " +
-                                            (text ? "an integer, not a text" : "a text"));
-    }
-    ordered.push_back(found->second);
-  }
-  return {};
-}
-
-// Row-major float rows of the one input, and the score of each, when the model has that form.
-struct LoggedRows {
-  const Tensor* input = nullptr;
-  const Tensor* output = nullptr;
-  std::size_t rows = 0;
-  std::size_t columns = 0;
-  std::size_t width = 0;
-};
-
-std::size_t rows_of(const Tensor& tensor) {
-  return tensor.shape.empty()
-             ? 1
-             : static_cast<std::size_t>(std::max<std::int64_t>(tensor.shape.front(), 0));
-}
-
-LoggedRows logged_rows(std::span<const Tensor> inputs, const std::vector<Tensor>& outputs) {
-  LoggedRows logged;
-  if (inputs.size() != 1 || inputs[0].datatype != "FP32" || inputs[0].shape.size() != 2) return {};
-  const auto scored = std::find_if(outputs.begin(), outputs.end(),
-                                   [](const Tensor& t) { return t.datatype == "FP32"; });
-  logged.rows = rows_of(inputs[0]);
-  if (scored == outputs.end() || logged.rows == 0 || rows_of(*scored) != logged.rows) return {};
-  logged.input = &inputs[0];
-  logged.output = &*scored;
-  logged.columns = inputs[0].bytes.size() / sizeof(float) / logged.rows;
-  logged.width = scored->bytes.size() / sizeof(float) / logged.rows;
-  return logged.width == 0 ? LoggedRows{} : logged;
-}
-
 }  // namespace
-
-struct Deployments::Impl {
-  storage::SqlStore& sql;
-  registry::Models& models;
-  features::Online& online;
-  Runtime& runtime;
-  PredictionSink& sink;
-  security::Audit& audit;
-  telemetry::Metrics& metrics;
-  const Clock& clock;
-
-  Mutex ticking;  // One reconciler at a time; readers never take it.
-  Published<Table> table;
-
-  Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
-  Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version)
-      FALAJ_REQUIRES(ticking);
-  Result<std::int64_t> desired_version(const ProjectName& project, const Deployment& declared);
-  Result<std::shared_ptr<const LiveModel>> load(const storage::Object& object, const Slot& slot,
-                                                std::int64_t version);
-  Result<std::shared_ptr<Session>> open_session(const registry::ModelVersion& version);
-  Status add_features(const Deployment& declared, LiveModel& live);
-  std::shared_ptr<Series> series(const LiveModel& live);
-  Status remember(const LiveModel* live, const storage::Object& object, std::string_view action,
-                  Value detail);
-  void drop_removed(const std::vector<storage::Object>& objects, Table& next);
-  void publish(const Table& next) { table.replace(std::make_shared<const Table>(next)); }
-  void log_rows(const LiveModel& live, std::span<const Tensor> inputs,
-                const std::vector<Tensor>& outputs, const std::string& request_id) const;
-  Status answer(const LiveModel& live,
-                const std::vector<std::pair<std::string, features::KeyPart>>& keys,
-                const std::string& request_id, EntityPrediction& prediction) const;
-};
 
 Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, features::Online& online,
                          Runtime& runtime, PredictionSink& sink, security::Audit& audit,
                          telemetry::Metrics& metrics, const Clock& clock)
     : impl_(new Impl{sql, models, online, runtime, sink, audit, metrics, clock, {}, {}}) {
-  for (const MetricInfo& info : {kRequests, kErrors, kRows, kSeconds}) metrics.declare(info);
+  for (const MetricInfo& info : {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused}) {
+    metrics.declare(info);
+  }
   impl_->publish({});
 }
 Deployments::~Deployments() = default;
@@ -230,6 +125,56 @@ void Deployments::forget(const ProjectName& project, const std::string& model) {
   impl_->publish(next);
 }
 
+Status Deployments::unload(const security::RequestContext& context, const std::string& deployment) {
+  MutexLock lock(impl_->ticking);
+  Table next = *impl_->table.load();
+  const auto found = next.find(KeyLess::View{context.project.str(), deployment});
+  if (found == next.end()) return not_found(deployment);
+  Slot& slot = found->second;
+  if (slot.unloaded) return {};
+  Value detail;
+  detail["version"] = slot.live == nullptr ? 0 : slot.live->version.version;
+  FALAJ_TRY(impl_->audit.record(
+      context, {"deployment.unload", "Deployment/" + found->first.first + "/" + deployment,
+                std::move(detail)}));
+  slot.unloaded = true;
+  slot.live = nullptr;
+  slot.state = "unloaded";
+  slot.error = "unloaded by request";
+  impl_->publish(next);
+  return {};
+}
+
+Status Deployments::load(const security::RequestContext& context, const std::string& deployment) {
+  const KeyLess::View key{context.project.str(), deployment};
+  {
+    MutexLock lock(impl_->ticking);
+    Table next = *impl_->table.load();
+    const auto found = next.find(key);
+    if (found == next.end()) return not_found(deployment);
+    Slot& slot = found->second;
+    if (slot.unloaded) {
+      FALAJ_TRY(impl_->audit.record(
+          context, {"deployment.load", "Deployment/" + found->first.first + "/" + deployment,
+                    Value(Value::Object{})}));
+      slot.state = "loading";
+      slot.error.clear();
+    }
+    slot.unloaded = false;
+    slot.failed_version = 0;
+    impl_->publish(next);
+  }
+  const Status ticked = tick();  // Another deployment's failure is none of this one.
+  const std::shared_ptr<const Table> table = impl_->table.load();
+  const auto found = table->find(key);
+  if (found == table->end()) return not_found(deployment);
+  if (found->second.live != nullptr && found->second.state == "ready") return {};
+  const bool unsaid = found->second.error.empty() && !ticked.ok();
+  return Error(ErrorId::kModelNotReady,
+               "failed to load '" + deployment + "', " +
+                   (unsaid ? ticked.error().message : found->second.error));
+}
+
 void Deployments::Impl::drop_removed(const std::vector<storage::Object>& objects, Table& next) {
   std::set<Key> declared;
   for (const storage::Object& object : objects) declared.insert({object.project, object.name});
@@ -259,6 +204,7 @@ Status Deployments::Impl::reconcile(const storage::Object& object, Table& next) 
   slot.declared = std::move(declared);
   const bool redeclared = slot.generation != object.generation;
   slot.generation = object.generation;
+  if (slot.unloaded) return {};
 
   const Result<std::int64_t> version = desired_version(ProjectName(object.project), slot.declared);
   if (!version.ok()) {
@@ -322,15 +268,19 @@ Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
 }
 
 // The model wanted now: the live one itself when nothing changed, a copy with another plan when a
-// feature definition changed, or a fresh session.
+// feature definition changed, a rollout's candidate, which is warm, or a fresh session.
 Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::Object& object,
                                                                  const Slot& slot,
                                                                  std::int64_t version) {
   auto fresh = std::make_shared<LiveModel>();
   const bool same_model = slot.live != nullptr && slot.live->version.version == version &&
                           slot.live->version.model == slot.declared.model;
+  const rollout::Split* split = slot.live == nullptr ? nullptr : slot.live->split.get();
   if (same_model) {
     *fresh = *slot.live;
+  } else if (split != nullptr && split->candidate->version.version == version &&
+             split->candidate->version.model == slot.declared.model) {
+    *fresh = *split->candidate;
   } else {
     fresh->project = object.project;
     fresh->deployment = object.name;
@@ -340,8 +290,11 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
     fresh->series = series(*fresh);
   }
   fresh->alias = slot.declared.alias;
+  fresh->slo = slot.declared.slo;
+  add_batcher(slot.declared, *fresh);
   FALAJ_TRY(add_features(slot.declared, *fresh));
-  if (same_model && fresh->plan == slot.live->plan && fresh->alias == slot.live->alias) {
+  if (same_model && fresh->plan == slot.live->plan && fresh->alias == slot.live->alias &&
+      fresh->slo == slot.live->slo && fresh->batcher == slot.live->batcher) {
     return slot.live;
   }
   return std::shared_ptr<const LiveModel>(std::move(fresh));
@@ -380,13 +333,26 @@ Status Deployments::Impl::add_features(const Deployment& declared, LiveModel& li
   return live.session->score(missing, missing.size(), scores);
 }
 
+// One for each session; anew only when the declaration says otherwise than before.
+void Deployments::Impl::add_batcher(const Deployment& declared, LiveModel& live) {
+  if (live.batcher != nullptr && live.batch == declared.batch) return;
+  live.batch = declared.batch;
+  live.rows_together = declared.batch == Deployment::Batch::kNever
+                           ? 1
+                           : batching::rows_that_agree(*live.session, kTrialLimit);
+  const std::size_t runners = std::max(1U, std::thread::hardware_concurrency());
+  live.batcher = std::make_shared<batching::Batcher>(
+      live.session, batching::BatcherOptions{runners, live.rows_together, monotonic_nanos});
+}
+
 std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
   const std::vector<std::string> values{live.project, live.deployment,
                                         std::to_string(live.version.version)};
-  return std::make_shared<Series>(
-      Series{live.project + "/" + live.deployment, metrics.counter(kRequests, values),
-             metrics.counter(kErrors, values), metrics.counter(kRows, values),
-             metrics.histogram(kSeconds, values)});
+  return std::shared_ptr<Series>(
+      new Series{live.project + "/" + live.deployment, metrics.counter(kRequests, values),
+                 metrics.counter(kErrors, values), metrics.counter(kRows, values),
+                 metrics.histogram(kSeconds, values), metrics.counter(kJoined, values),
+                 metrics.counter(kRefused, values)});
 }
 
 Status Deployments::Impl::remember(const LiveModel* live, const storage::Object& object,
@@ -416,10 +382,8 @@ std::vector<std::string> Deployments::projects_with(std::string_view deployment)
   return projects;
 }
 
-Status Deployments::Impl::answer(const LiveModel& live,
-                                 const std::vector<std::pair<std::string, features::KeyPart>>& keys,
-                                 const std::string& request_id,
-                                 EntityPrediction& prediction) const {
+Status Deployments::Impl::answer(const LiveModel& live, const EntityKeys& keys,
+                                 EntityPrediction& prediction, Prediction& logged) const {
   if (live.plan == nullptr) {
     return Error(ErrorId::kFailedPrecondition,
                  "deployment '" + live.deployment +
@@ -427,8 +391,8 @@ Status Deployments::Impl::answer(const LiveModel& live,
   }
   thread_local std::vector<features::KeyPart> ordered;
   thread_local std::vector<float> scores;
-  thread_local Prediction logged;
-  FALAJ_TRY(order_keys(*live.plan, keys, ordered));
+  ordered.clear();
+  FALAJ_TRY(features::append_keys(*live.plan, keys, ordered));
   const Timestamp now = clock.now();
   online.read(*live.plan, ordered, now, prediction.row);
   std::vector<float>& row = logged.features;
@@ -440,12 +404,8 @@ Status Deployments::Impl::answer(const LiveModel& live,
   prediction.score = scores.back();
   prediction.version = live.version.version;
   prediction.live = &live;
-  logged.deployment = live.series->full_name;
-  logged.version = prediction.version;
   logged.at = now;
   logged.score = prediction.score;
-  logged.request_id = request_id;
-  sink.offer(logged);
   return {};
 }
 
@@ -470,21 +430,43 @@ Status Deployments::predict_all(
     const std::shared_ptr<const LiveModel>& live,
     std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
     const std::string& request_id, std::vector<EntityPrediction>& predictions) const {
+  if (live->split == nullptr) {
+    return impl_->answer_all(*live, entities, request_id, predictions, Trace::kCounted).status;
+  }
+  return impl_->answer_shared(*live, entities, request_id, predictions);
+}
+
+Timed Deployments::Impl::answer_all(const LiveModel& live, std::span<const EntityKeys> entities,
+                                    const std::string& request_id,
+                                    std::vector<EntityPrediction>& predictions, Trace trace) const {
   const std::int64_t begun = monotonic_nanos();
-  Series& series = *live->series;
   predictions.resize(entities.size());
-  Status status;
+  // Kept from request to request, so that none of them allocates.
+  thread_local std::vector<Prediction> logged;
+  if (logged.size() < entities.size()) logged.resize(entities.size());
+  Timed timed;
   std::size_t answered = 0;
-  for (const auto& keys : entities) {
-    status = impl_->answer(*live, keys, request_id, predictions[answered]);
-    if (!status.ok()) break;
+  for (const EntityKeys& keys : entities) {
+    timed.status = answer(live, keys, predictions[answered], logged[answered]);
+    if (!timed.status.ok()) break;
     ++answered;
   }
+  // What nobody receives was not predicted.
+  for (std::size_t i = 0; timed.status.ok() && trace == Trace::kCounted && i < answered; ++i) {
+    logged[i].deployment = live.series->full_name;
+    logged[i].version = live.version.version;
+    logged[i].request_id = request_id;
+    live.series->touch(logged[i].at);
+    sink.offer(logged[i]);
+  }
+  timed.nanos = monotonic_nanos() - begun;
+  if (trace == Trace::kNone) return timed;
+  Series& series = *live.series;
   series.requests.add();
   series.rows.add(answered);
-  if (!status.ok()) series.errors.add();
-  series.seconds.observe_nanos(monotonic_nanos() - begun);
-  return status;
+  if (!timed.status.ok()) series.errors.add();
+  series.seconds.observe_nanos(timed.nanos);
+  return timed;
 }
 
 void Deployments::Impl::log_rows(const LiveModel& live, std::span<const Tensor> inputs,
@@ -492,34 +474,118 @@ void Deployments::Impl::log_rows(const LiveModel& live, std::span<const Tensor> 
                                  const std::string& request_id) const {
   const LoggedRows logged = logged_rows(inputs, outputs);
   const Timestamp now = clock.now();
+  live.series->touch(now);
   Prediction prediction{live.series->full_name, live.version.version, now, {}, 0, request_id};
   prediction.features.resize(logged.columns);
   for (std::size_t row = 0; row < std::min(logged.rows, kLoggedRowsMax); ++row) {
     std::memcpy(prediction.features.data(),
                 logged.input->bytes.data() + row * logged.columns * sizeof(float),
                 logged.columns * sizeof(float));
-    std::memcpy(&prediction.score,
-                logged.output->bytes.data() + ((row + 1) * logged.width - 1) * sizeof(float),
-                sizeof(float));
+    prediction.score = score_at(logged, row);
     sink.offer(prediction);
   }
 }
 
-Result<std::vector<Tensor>> Deployments::infer(const LiveModel& live,
-                                               std::span<const Tensor> inputs,
-                                               const std::string& request_id) const {
+Result<Inference> Deployments::infer(const LiveModel& live, std::span<const Tensor> inputs,
+                                     const std::string& request_id, MayShare share) const {
+  const bool shared = live.split != nullptr && share == MayShare::kYes &&
+                      live.split->tensors == rollout::Split::Tensors::kFit;
+  if (shared) return impl_->run_shared(live, inputs, request_id);
+  std::int64_t nanos = 0;
+  return impl_->run(live, inputs, request_id, nanos);
+}
+
+void Deployments::infer(const std::shared_ptr<const LiveModel>& live, InferJob job,
+                        InferDone done) const {
+  const bool shared = live->split != nullptr && job.share == MayShare::kYes &&
+                      live->split->tensors == rollout::Split::Tensors::kFit;
+  if (shared || live->batcher == nullptr) {
+    return done(infer(*live, job.inputs, job.request_id, job.share));
+  }
+  const std::int64_t begun = monotonic_nanos();
+  batching::Job queued;
+  queued.inputs = std::move(job.inputs);
+  queued.order.tenant = std::hash<std::string>()(job.tenant);
+  queued.order.priority = job.priority;
+  const Duration limit = job.timeout.nanos > 0 ? job.timeout : live->slo;
+  if (limit.nanos > 0) queued.order.deadline = begun + limit.nanos;
+  if (job.deadline != Timestamp::max()) {
+    const std::int64_t left = (job.deadline - impl_->clock.now()).nanos;
+    queued.order.deadline = std::min(queued.order.deadline, begun + left);
+  }
+  queued.gone = std::move(job.gone);
+  queued.done = [impl = impl_.get(), live, begun, id = std::move(job.request_id),
+                 done = std::move(done)](batching::Outcome outcome,
+                                         const std::vector<Tensor>& inputs) {
+    // What was refused or given up says nothing about the model: it counts apart.
+    const bool ran = outcome.outputs.ok() || (outcome.outputs.error().id != ErrorId::kOverloaded &&
+                                              outcome.outputs.error().code != Code::kCancelled);
+    if (live->series != nullptr && !ran) live->series->refused.add();
+    if (!ran) return done(outcome.outputs.error());
+    if (live->series != nullptr && outcome.runs == 0) live->series->joined.add();
+    done(impl->finished(*live, std::move(outcome.outputs), inputs, id, begun));
+  };
+  live->batcher->submit(std::move(queued));
+}
+
+Result<Inference> Deployments::Impl::run(const LiveModel& live, std::span<const Tensor> inputs,
+                                         const std::string& request_id, std::int64_t& nanos) const {
   const std::int64_t begun = monotonic_nanos();
   Result<std::vector<Tensor>> outputs = live.session->run(inputs);
-  if (live.series == nullptr) return outputs;
-  if (outputs.ok()) {
-    impl_->log_rows(live, inputs, *outputs, request_id);
-    live.series->rows.add(inputs.empty() ? 1 : rows_of(inputs[0]));
-  } else {
-    live.series->errors.add();
+  nanos = monotonic_nanos() - begun;
+  return finished(live, std::move(outputs), inputs, request_id, begun);
+}
+
+// Counts, and logs the rows.
+Result<Inference> Deployments::Impl::finished(const LiveModel& live,
+                                              Result<std::vector<Tensor>> outputs,
+                                              std::span<const Tensor> inputs,
+                                              const std::string& request_id,
+                                              std::int64_t begun) const {
+  if (live.series != nullptr) {
+    if (outputs.ok()) {
+      log_rows(live, inputs, *outputs, request_id);
+      live.series->rows.add(inputs.empty() ? 1 : rows_of(inputs[0]));
+    } else {
+      live.series->errors.add();
+    }
+    live.series->requests.add();
+    live.series->seconds.observe_nanos(monotonic_nanos() - begun);
   }
-  live.series->requests.add();
-  live.series->seconds.observe_nanos(monotonic_nanos() - begun);
-  return outputs;
+  if (!outputs.ok()) return outputs.error();
+  return Inference{live.version.version, std::move(outputs).value()};
+}
+
+Result<std::shared_ptr<const LiveModel>> Deployments::prepare(
+    const ProjectName& project, const std::string& deployment, std::int64_t version,
+    const std::shared_ptr<const LiveModel>& before) {
+  const std::shared_ptr<const Table> table = impl_->table.load();
+  const auto found = table->find(KeyLess::View{project.str(), deployment});
+  if (found == table->end()) return not_found(deployment);
+  Slot beside;
+  beside.declared = found->second.declared;
+  beside.live = before;
+  storage::Object object;
+  object.project = project.str();
+  object.name = deployment;
+  return impl_->load(object, beside, version);
+}
+
+Status Deployments::share(const ProjectName& project, const std::string& deployment,
+                          std::int64_t champion, std::shared_ptr<const rollout::Split> split) {
+  MutexLock lock(impl_->ticking);
+  Table next = *impl_->table.load();
+  const auto found = next.find(KeyLess::View{project.str(), deployment});
+  const LiveModel* live = found == next.end() ? nullptr : found->second.live.get();
+  if (live == nullptr || live->version.version != champion) {
+    return Error(ErrorId::kModelNotReady, "version " + std::to_string(champion) +
+                                              " does not serve in deployment '" + deployment + "'");
+  }
+  auto changed = std::make_shared<LiveModel>(*live);
+  changed->split = std::move(split);
+  found->second.live = std::move(changed);
+  impl_->publish(next);
+  return {};
 }
 
 std::vector<DeploymentStatus> Deployments::status() const {
@@ -541,6 +607,8 @@ std::vector<DeploymentStatus> Deployments::status() const {
       status.requests = series.requests.value();
       status.errors = series.errors.value();
       status.rows = series.rows.value();
+      status.joined = series.joined.value();
+      status.last_request = Timestamp{series.last_nanos.load(std::memory_order_relaxed)};
       status.seconds_total = seconds.sum_seconds;
       status.p50_ms = seconds.quantile_seconds(0.5) * 1e3;
       status.p99_ms = seconds.quantile_seconds(0.99) * 1e3;

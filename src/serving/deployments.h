@@ -5,7 +5,9 @@
 // leaves the old one serving, and says why in the status.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,20 +17,27 @@
 #include "features/online.h"
 #include "registry/models.h"
 #include "security/audit.h"
+#include "serving/batching/batcher.h"
 #include "serving/prediction_sink.h"
+#include "serving/rollout/split.h"
 #include "serving/runtime.h"
 #include "storage/objects.h"
 #include "telemetry/metrics.h"
 
 namespace falaj::serving {
 
-// kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1}
+// kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1,
+//                           slo: {p99: 20ms}, batch: auto | never}
 struct Deployment {
   std::string name;
   std::string model;
   std::string alias = "champion";
   std::optional<std::int64_t> version;  // Pins instead of the alias.
   std::string feature_service;          // "" takes the model version's.
+  Duration slo{};                       // How long an answer may take; 0: as long as it does.
+  // Whether requests may run together (batching/batcher.h).
+  enum class Batch : std::uint8_t { kAuto, kNever };
+  Batch batch = Batch::kAuto;
 };
 Result<Deployment> decode_deployment(const storage::Object& object);
 std::vector<storage::KindInfo> kinds();
@@ -42,9 +51,15 @@ struct LiveModel {
   registry::ModelVersion version;
   std::shared_ptr<Session> session;
   std::shared_ptr<const features::OnlinePlan> plan;  // null: no features, infer only.
-  std::vector<std::uint32_t> columns;  // Model column i reads plan->columns[columns[i]].
-  std::string alias;                   // "" when the version is pinned.
-  std::shared_ptr<Series> series;      // Its counters; null only in tests.
+  std::vector<std::uint32_t> columns;          // Model column i reads plan->columns[columns[i]].
+  std::string alias;                           // "" when the version is pinned.
+  std::shared_ptr<Series> series;              // Its counters; null only in tests.
+  std::shared_ptr<batching::Batcher> batcher;  // Null only in tests.
+  std::size_t rows_together = 1;               // Of requests that run together; 1: they do not.
+  Deployment::Batch batch = Deployment::Batch::kAuto;
+  Duration slo{};
+  // While a rollout shares its traffic; null otherwise, and then requests pay nothing for it.
+  std::shared_ptr<const rollout::Split> split;
 };
 
 struct DeploymentStatus {
@@ -53,7 +68,7 @@ struct DeploymentStatus {
   std::string model;
   std::string alias;         // The alias it follows; "" when its version is pinned.
   std::int64_t version = 0;  // 0: nothing serves yet.
-  std::string state;         // "ready", "loading", "failed"
+  std::string state;         // "ready", "loading", "failed", "unloaded"
   std::string error;
   std::uint64_t requests = 0;
   std::uint64_t errors = 0;
@@ -61,6 +76,8 @@ struct DeploymentStatus {
   double p99_ms = 0;
   std::uint64_t rows = 0;    // Predicted rows; a request may bring many.
   double seconds_total = 0;  // Time spent on all requests.
+  std::uint64_t joined = 0;  // Requests that ran along with another.
+  Timestamp last_request{};  // 1970: none yet.
   Timestamp since{};
   telemetry::HistogramSnapshot latency;  // Of `version` alone; not part of to_value().
 };
@@ -73,6 +90,27 @@ struct EntityPrediction {
   std::shared_ptr<const LiveModel> hold;  // Null from predict_all().
   features::OnlineRow row;
 };
+
+struct Inference {
+  std::int64_t version = 0;  // Which one answered.
+  std::vector<Tensor> outputs;
+};
+// kNo: the request named its version.
+enum class MayShare : std::uint8_t { kYes, kNo };
+enum class Left : std::uint8_t { kNothing, kSome };
+
+// A request of the inference dialect, from whoever asks to when it is worth nothing any more.
+struct InferJob {
+  std::vector<Tensor> inputs;
+  std::string request_id;
+  MayShare share = MayShare::kYes;
+  std::string tenant;          // Each has its turn while requests wait.
+  std::uint32_t priority = 0;  // 1 is the highest; 0: in the middle.
+  Duration timeout{};          // 0: the deployment's slo.
+  Timestamp deadline = Timestamp::max();
+  std::shared_ptr<const std::atomic<bool>> gone;  // The caller has left. Null: nobody looks.
+};
+using InferDone = std::function<void(Result<Inference>)>;
 
 class Deployments {
  public:
@@ -88,6 +126,13 @@ class Deployments {
   // of was destroyed. Requests that run finish; the next tick() finds out whether another version
   // can be loaded.
   void forget(const ProjectName& project, const std::string& model);
+
+  // Stops serving a deployment until load() or the next start; it stays declared. Requests that run
+  // finish. FJ-5001 when there is none. In the audit log.
+  Status unload(const security::RequestContext& context, const std::string& deployment);
+  // Serves it again, or tries again at once what failed to load before. FJ-5003 says why it could
+  // not. Loads from disk.
+  Status load(const security::RequestContext& context, const std::string& deployment);
 
   // The live model, or FJ-5001 / FJ-5003. Never blocks.
   Result<std::shared_ptr<const LiveModel>> find(const ProjectName& project,
@@ -107,16 +152,39 @@ class Deployments {
       const std::vector<std::pair<std::string, features::KeyPart>>& keys,
       const std::string& request_id) const;
   // Several entities of one request, answered by one version and counted as one request of so many
-  // rows. The first entity that cannot be answered fails the request. `predictions` is overwritten:
-  // given again and again, it costs no memory.
+  // rows. The first entity that cannot be answered fails the request, and then none of them goes to
+  // the sink. `predictions` is overwritten:
+  // given again and again, it costs no memory. While a rollout shares the traffic the candidate
+  // may answer (`live` of a prediction says who did); if it cannot, the champion does instead.
   Status predict_all(
       const std::shared_ptr<const LiveModel>& live,
       std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
       const std::string& request_id, std::vector<EntityPrediction>& predictions) const;
   // Tensors in, tensors out (the inference dialect). Rows of a model with one float input go to the
   // sink as well, the first 1000 of a request.
-  Result<std::vector<Tensor>> infer(const LiveModel& live, std::span<const Tensor> inputs,
-                                    const std::string& request_id) const;
+  Result<Inference> infer(const LiveModel& live, std::span<const Tensor> inputs,
+                          const std::string& request_id, MayShare share = MayShare::kYes) const;
+
+  // The same, begun now: `done` is called once, on this thread or on one that runs the model
+  // already. FJ-5040 for a request that would not be answered in time. While a rollout shares the
+  // traffic nothing waits and nothing runs together.
+  void infer(const std::shared_ptr<const LiveModel>& live, InferJob job, InferDone done) const;
+
+  // For rollouts (serving/rollout/rollouts.h).
+  //
+  // Another version of the deployment's model, verified and warmed, beside what serves; `before`
+  // itself when it is that version and nothing that it depends on has changed. Loads from disk.
+  Result<std::shared_ptr<const LiveModel>> prepare(const ProjectName& project,
+                                                   const std::string& deployment,
+                                                   std::int64_t version,
+                                                   const std::shared_ptr<const LiveModel>& before);
+  // Shares the traffic of `champion` from now on as `split` says; null: not any more. FJ-5003 when
+  // that version does not serve. May wait for a load; to stop at once set split->stopped.
+  Status share(const ProjectName& project, const std::string& deployment, std::int64_t champion,
+               std::shared_ptr<const rollout::Split> split);
+  // Lets the candidate answer what waits in the mirror, for `budget` at most, or one request when
+  // that takes longer. Counted in the split and nowhere else.
+  Left answer_mirrored(const rollout::Split& split, Duration budget) const;
 
   std::vector<DeploymentStatus> status() const;
   // Those that should answer and cannot: their version exists, it failed to load, and no other

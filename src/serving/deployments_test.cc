@@ -346,6 +346,35 @@ TEST_F(DeploymentsTest, swaps_versions_without_a_failed_request) {
   EXPECT_GT(answered.load(), kSwaps);
 }
 
+TEST_F(DeploymentsTest,
+       infers_later_with_the_answer_of_now_and_its_slo_takes_effect_without_a_load) {
+  serve(world_.register_linear(2, 1));
+  auto live = world_.deployments->find(world_.context.project, "fraud").value();
+  const std::vector<Tensor> inputs{{"input", "FP32", {1, 2}, std::string(8, '\0')}};
+  const auto now = world_.deployments->infer(*live, inputs, "r");
+  ASSERT_TRUE(now.ok()) << now.error().message;
+  const auto ask = [&](InferJob job) {
+    std::optional<Result<Inference>> answer;
+    job.inputs = inputs;
+    world_.deployments->infer(live, std::move(job),
+                              [&](Result<Inference> got) { answer = std::move(got); });
+    return std::move(answer).value();
+  };
+  const auto later = ask({});
+  ASSERT_TRUE(later.ok()) << later.error().message;
+  EXPECT_EQ(later->outputs[0].bytes, now->outputs[0].bytes);
+  EXPECT_EQ(status().rows, 2U);
+
+  const std::shared_ptr<Session> session = live->session;
+  world_.apply("Deployment", "fraud", R"({"model":"fraud","slo":{"p99":"20ms"},"batch":"never"})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  live = world_.deployments->find(world_.context.project, "fraud").value();
+  EXPECT_EQ(live->slo, Duration::milliseconds(20));
+  EXPECT_EQ(live->rows_together, 1U);
+  EXPECT_EQ(live->session, session) << "nothing was loaded anew";
+  EXPECT_TRUE(ask({}).ok()) << "a model that is free answers whoever asks";
+}
+
 TEST(DecodeDeployment, is_strict) {
   const auto decode = [](std::string_view spec) {
     storage::Object object;
@@ -357,6 +386,12 @@ TEST(DecodeDeployment, is_strict) {
   EXPECT_EQ(decode(R"({"model":"m"})")->alias, "champion");
   EXPECT_EQ(decode(R"({"model":"m","version":3})")->version, 3);
   EXPECT_EQ(decode(R"({"model":"m","features":"s"})")->feature_service, "s");
+  EXPECT_EQ(decode(R"({"model":"m","slo":{"p99":"20ms"}})")->slo, Duration::milliseconds(20));
+  EXPECT_EQ(decode(R"({"model":"m","batch":"never"})")->batch, Deployment::Batch::kNever);
+  EXPECT_FALSE(decode(R"({"model":"m","slo":{"p99":"2h"}})").ok());
+  EXPECT_FALSE(decode(R"({"model":"m","slo":{"p99":20}})").ok());
+  EXPECT_FALSE(decode(R"({"model":"m","slo":{"p98":"20ms"}})").ok());
+  EXPECT_FALSE(decode(R"({"model":"m","batch":"often"})").ok());
   EXPECT_EQ(decode("{}").error().id, ErrorId::kMissingField);
   EXPECT_EQ(decode(R"({"model":"m","verson":3})").error().id, ErrorId::kUnknownField);
   EXPECT_EQ(decode(R"({"model":"m","version":0})").error().id, ErrorId::kOutOfRange);

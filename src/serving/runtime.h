@@ -13,8 +13,8 @@
 
 namespace falaj::serving {
 
-// A tensor with its own bytes; little-endian, row-major. BYTES are not supported by the models
-// Falaj trains and are refused by name.
+// A tensor with its own bytes; little-endian, row-major. Of BYTES they are packed
+// (serving/packed_texts.h).
 struct Tensor {
   std::string name;
   std::string datatype;  // "FP32", "FP64", "INT64", "INT32", "BOOL", …

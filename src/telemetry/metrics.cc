@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
+#include "telemetry/histogram.h"
 
 namespace falaj::telemetry {
 namespace {
@@ -293,6 +294,12 @@ void append_family(std::string& out, const Family& family, const Metrics::Keep& 
 
 }  // namespace
 
+std::unique_ptr<Histogram> make_histogram() { return std::make_unique<ShardedHistogram>(); }
+
+std::int64_t bucket_last_nanos(std::size_t bucket) {
+  return static_cast<std::int64_t>(std::max(bucket_begin(bucket), bucket_begin(bucket + 1) - 1));
+}
+
 double HistogramSnapshot::quantile_seconds(double q) const {
   if (count == 0) return 0;
   const double share = std::clamp(q, 0.0, 1.0);
@@ -303,8 +310,8 @@ double HistogramSnapshot::quantile_seconds(double q) const {
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     seen += buckets[i];
     if (seen < rank) continue;
-    const std::uint64_t last = std::max(bucket_begin(i), bucket_begin(i + 1) - 1);
-    return (static_cast<double>(bucket_begin(i)) + static_cast<double>(last)) / 2 * 1e-9;
+    const auto last = static_cast<double>(bucket_last_nanos(i));
+    return (static_cast<double>(bucket_begin(i)) + last) / 2 * 1e-9;
   }
   return 0;
 }

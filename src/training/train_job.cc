@@ -41,7 +41,24 @@ Status decode_register(Fields& fields, TrainJob& job) {
 
 Result<std::vector<storage::Reference>> check_train_job(const storage::Object& object) {
   const TrainJob job = FALAJ_TRY(decode_train_job(object));
+  if (job.workers) return std::vector<storage::Reference>{};
   return std::vector<storage::Reference>{{"TrainingSet", object.project, job.training_set}};
+}
+
+// A command has no training set, and what its workers may use stands in `workers`.
+Status decode_command(Fields& fields, TrainJob& job) {
+  const Value params = FALAJ_TRY(fields.object("params"));
+  job.params = params.is_object() ? params : Value::object();
+  const Value value = FALAJ_TRY(fields.object("resources"));
+  Fields resources(value, fields.where() + " resources");
+  const Duration time_max = FALAJ_TRY(resources.duration("time_max", Duration{}));
+  FALAJ_TRY(resources.finish());
+  if (time_max.nanos < 0) {
+    return Error(ErrorId::kOutOfRange, resources.where() + ": time_max must not be negative");
+  }
+  job.workers = FALAJ_TRY(decode_worker_plan(fields, time_max));
+  FALAJ_TRY(fields.text("purpose"));  // Compared with the project's by the catalog.
+  return {};
 }
 
 }  // namespace
@@ -50,11 +67,16 @@ Result<TrainJob> decode_train_job(const storage::Object& object) {
   Fields fields(object.spec, "TrainJob " + object.name + " spec");
   TrainJob job;
   job.name = object.name;
+  job.engine = FALAJ_TRY(fields.choice("engine", {"lightgbm", "command"}));
+  if (job.engine == "command") {
+    FALAJ_TRY(decode_command(fields, job));
+    FALAJ_TRY(fields.finish());
+    return job;
+  }
   const Value data = FALAJ_TRY(fields.object("data"));
   Fields source(data, fields.where() + " data");
   job.training_set = FALAJ_TRY(source.required_text("training_set"));
   FALAJ_TRY(source.finish());
-  job.engine = FALAJ_TRY(fields.choice("engine", {"lightgbm"}));
   job.params = FALAJ_TRY(fields.object("params"));
   FALAJ_TRY(lightgbm::params_from_value(job.params));
   FALAJ_TRY(decode_resources(fields, job));

@@ -14,6 +14,7 @@
 #include "security/identity/job_identities.h"
 #include "training/engine.h"
 #include "training/engine_process.h"
+#include "training/worker_jobs.h"
 
 namespace falaj::training {
 namespace {
@@ -119,6 +120,11 @@ Result<std::string> find_library(const std::vector<std::string>& folders) {
                    "); run ./dev setup, or install the package with its libraries");
 }
 
+// Its payload names a run. Nobody else can write a companion into a payload.
+bool is_training(const jobs::Job& job) {
+  return job.spec.type == kJobType || job.spec.payload.text("companion") == WorkerJobs::kName;
+}
+
 std::string describe(const Error& error) { return to_string(error.id) + ": " + error.message; }
 
 }  // namespace
@@ -131,6 +137,7 @@ struct TrainJobs::Impl {
   tracking::Runs& runs;
   registry::Models& models;
   jobs::Queue& queue;
+  WorkerJobs workers;
 
   // Reports not written yet.
   struct Pending {
@@ -153,6 +160,8 @@ struct TrainJobs::Impl {
     return *std::move(job);
   }
 
+  Result<Started> run_workers(const security::RequestContext& context, const TrainJob& job,
+                              const std::string& manifest_id);
   Result<exec::ChildSpec> command(const jobs::Job& job, const Order& order,
                                   const std::string& work_dir);
   // Its process is over: what it may still give back. Its identity ends here.
@@ -301,14 +310,47 @@ Result<Value> TrainJobs::Impl::collect(const jobs::Job& job, const Order& order,
 TrainJobs::TrainJobs(TrainOptions options, storage::SqlStore& sql, storage::BlobStore& blobs,
                      features::TrainingSets& sets, tracking::Runs& runs, registry::Models& models,
                      jobs::Queue& queue)
-    : impl_(new Impl{std::move(options), sql, blobs, sets, runs, models, queue, {}, {}, {}}) {}
+    : impl_(new Impl{options,
+                     sql,
+                     blobs,
+                     sets,
+                     runs,
+                     models,
+                     queue,
+                     {{options.program, options.checkpoint_folder}, runs, queue},
+                     {},
+                     {},
+                     {}}) {}
 
 TrainJobs::~TrainJobs() = default;
+
+Result<std::string> TrainJobs::engine_of(const ProjectName& project,
+                                         const std::string& name) const {
+  const TrainJob job = FALAJ_TRY(impl_->declaration(project.str(), name));
+  return job.engine;
+}
+
+jobs::Companion& TrainJobs::companion() { return impl_->workers; }
+
+Result<TrainJobs::Started> TrainJobs::Impl::run_workers(const security::RequestContext& context,
+                                                        const TrainJob& job,
+                                                        const std::string& manifest_id) {
+  if (!manifest_id.empty()) {
+    return Error(ErrorId::kOutOfRange, "TrainJob '" + job.name +
+                                           "' runs a command, which is given no training set: "
+                                           "leave training_set_id out");
+  }
+  FALAJ_TRY(queue.room(context.project));
+  const WorkerJobs::Started started =
+      FALAJ_TRY(workers.run(context, job.name, *job.workers, job.params));
+  return Started{started.run, started.job, {}};
+}
 
 Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& context,
                                           const std::string& name, const std::string& manifest_id) {
   Order order;
   order.job = FALAJ_TRY(impl_->declaration(context.project.str(), name));
+  if (order.job.workers) return impl_->run_workers(context, order.job, manifest_id);
   const features::Manifest manifest =
       FALAJ_TRY(manifest_id.empty() ? impl_->sets.latest(context.project, order.job.training_set)
                                     : impl_->sets.by_id(context.project, manifest_id));
@@ -367,11 +409,8 @@ Status TrainJobs::recover() {
   for (const tracking::Run& run : FALAJ_TRY(impl_->runs.unfinished())) {
     Order order;
     order.run = run.id;
-    const auto jobs = FALAJ_TRY(impl_->queue.list(ProjectName(run.project)));
-    const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const jobs::Job& each) {
-      return each.spec.type == kJobType && each.spec.payload.text("run") == run.id.str();
-    });
-    if (job != jobs.end()) {
+    const auto job = FALAJ_TRY(impl_->queue.of_run(run.id));
+    if (job && is_training(*job)) {
       impl_->end_like(*job, order);
       continue;
     }

@@ -14,6 +14,7 @@
 #include "security/context.h"
 #include "storage/objects.h"
 #include "tracking/runs.h"
+#include "training/worker_plan.h"
 
 namespace falaj::training {
 
@@ -21,6 +22,7 @@ namespace falaj::training {
 // spec: {data: {training_set: fraud}, engine: lightgbm, params: {num_leaves: 63, rounds: 400,
 //        learning_rate: 0.08, early_stopping: 30, seed: 7}, resources: {threads: 2, memory: 2Gi,
 //        time_max: 30m}, register: {model: fraud, verify_rows: 100000}}
+// or {engine: command, command: [python3, train.py], workers: {max: 4}, …}: worker_plan.h
 struct TrainJob {
   std::string name;
   std::string training_set;
@@ -29,8 +31,9 @@ struct TrainJob {
   std::int64_t threads = 2;
   std::int64_t memory_bytes_max = std::int64_t{2} << 30;
   Duration run_time_max = Duration::minutes(30);
-  std::string model;                   // "" registers nothing.
-  std::int64_t verify_rows = 100'000;  // At least 100 000.
+  std::string model;                    // "" registers nothing.
+  std::int64_t verify_rows = 100'000;   // At least 100 000.
+  std::optional<WorkerPlan> workers{};  // Of a command; it has no training set and no model.
 };
 
 Result<TrainJob> decode_train_job(const storage::Object& object);
@@ -60,6 +63,7 @@ struct TrainOptions {
   SandboxPolicy sandbox = SandboxPolicy::kRequired;
   // Limited to the job's frozen set, run and model; in the process's environment as FALAJ_TOKEN.
   JobTokens tokens{};
+  std::string checkpoint_folder{};  // Where commands' runs keep theirs; "": commands are refused.
 };
 
 // Submits jobs of type "train" and carries their results into runs and registry. Thread-safe.
@@ -71,7 +75,8 @@ class TrainJobs final : public jobs::Handler {
   ~TrainJobs() override;
 
   // Starts the declared job on the newest frozen manifest of its training set, or on
-  // `manifest_id`. The run is recorded before this returns; its job follows it.
+  // `manifest_id`; a command reads none. The run is recorded before this returns; its job follows
+  // it.
   struct Started {
     RunId run;
     JobId job;
@@ -79,6 +84,12 @@ class TrainJobs final : public jobs::Handler {
   };
   Result<Started> run(const security::RequestContext& context, const std::string& name,
                       const std::string& manifest_id = "");
+
+  // Its engine: "lightgbm", "command". kNotFound when it is not declared.
+  Result<std::string> engine_of(const ProjectName& project, const std::string& name) const;
+
+  // What runs beside commands of TrainJobs: give it to Queue::accompany() as WorkerJobs::kName.
+  jobs::Companion& companion();
 
   // Ends runs that a dead server left without a job, or whose job has ended. Call once, before the
   // queue starts.

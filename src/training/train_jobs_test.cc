@@ -62,9 +62,10 @@ class TrainJobsTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(world_.sql
                     ->migrate({storage::kObjectsMigration, security::kAuditMigration,
-                               features::kFeaturesMigration, tracking::kTrackingMigration,
-                               registry::kRegistryMigration, jobs::kJobsMigration,
-                               jobs::kJobEventsMigration})
+                               features::kFeaturesMigration, features::kReachMigration,
+                               tracking::kTrackingMigration, registry::kRegistryMigration,
+                               jobs::kJobsMigration, jobs::kJobEventsMigration,
+                               jobs::kJobPayloadsMigration})
                     .ok());
     freeze();
     declare(R"("rounds": 8)");
@@ -368,6 +369,27 @@ TEST_F(TrainJobsTest, a_run_left_without_a_job_is_ended) {
   ASSERT_TRUE(trainer_->recover().ok());
   EXPECT_EQ(runs_.get(id)->status, tracking::RunStatus::kFailed);
   EXPECT_EQ(runs_.get(started.run)->status, tracking::RunStatus::kQueued);
+}
+
+TEST_F(TrainJobsTest, a_run_finds_its_job_behind_any_number_of_newer_ones) {
+  const auto started = submit();
+  ASSERT_TRUE(world_.sql
+                  ->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(tx.execute(
+                        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+                        " WHERE i < 1200)"
+                        " INSERT INTO jobs (id, type, project, zone, payload, attempts_max, status,"
+                        " attempts, error, result, created_at, ended_at)"
+                        " SELECT 'Z' || (10000 + i), 'other', project, zone, '{}', 1, 2, 1, '',"
+                        " 'null', created_at, created_at FROM jobs, n WHERE id = ?",
+                        {started.job.str()}));
+                    return {};
+                  })
+                  .ok());
+  ASSERT_TRUE(trainer_->recover().ok());
+  EXPECT_EQ(runs_.get(started.run)->status, tracking::RunStatus::kQueued);
+  EXPECT_EQ(queue_->of_run(started.run)->value().id, started.job);
+  EXPECT_FALSE(queue_->of_run(RunId("none"))->has_value());
 }
 
 TEST_F(TrainJobsTest, a_job_without_a_folder_fails_its_run) {

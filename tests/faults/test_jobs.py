@@ -1,6 +1,7 @@
 """Commands over crashes of the server: none is lost, none runs twice under one attempt.
 
-FALAJ_JOBS_FULL=1 runs 1,000 jobs with 50 kills; the default is a small share of the same.
+FALAJ_JOBS_FULL=1 runs 1,000 jobs with 50 kills, a burst of 100,000 submissions and a log of 10 GB;
+the default is a small share of the same.
 """
 import collections
 import http.client
@@ -12,6 +13,8 @@ from program import ProgramTest, at_random_moment, seeded, wait_until
 
 FULL = os.environ.get("FALAJ_JOBS_FULL") == "1"
 JOBS, KILLS = (1000, 50) if FULL else (60, 5)
+BURST, ROOM = (100_000, 1000) if FULL else (30, 10)
+LOG_BYTES = 10_000_000_000 if FULL else 40_000_000
 OVER = ("succeeded", "failed", "cancelled")
 
 
@@ -94,18 +97,45 @@ class Commands(ProgramTest):
         return server.get(f"/api/v1/jobs/{job}")["status"]
 
     def test_a_burst_past_the_limit_is_answered_429_and_loses_nothing(self):
-        server = self.jobs_server("--set", "jobs.waiting_max=10", "--set", "jobs.node_cpus=1")
+        server = self.jobs_server("--set", f"jobs.waiting_max={ROOM}", "--set", "jobs.node_cpus=1")
         server.start()
         blocker = server.good("POST", "/api/v1/jobs", {"command": ["sleep", "1000"]})["id"]
         wait_until(lambda: server.get(f"/api/v1/jobs/{blocker}")["status"] == "running", "it runs")
-        replies = [server.request("POST", "/api/v1/jobs", self.body(f"job-{i}")) for i in range(30)]
-        self.assertEqual(collections.Counter(reply.status for reply in replies), {202: 10, 429: 20})
-        refused = next(reply for reply in replies if reply.status == 429)
-        self.assertEqual(refused.code, "FJ-4005")
-        server.good("POST", f"/api/v1/jobs/{blocker}:cancel", {})
-        for reply in replies:
+        taken, answers = [], collections.Counter()
+        for i in range(BURST):
+            reply = server.request("POST", "/api/v1/jobs", self.body(f"job-{i}"))
+            answers[reply.status, reply.code if reply.status == 429 else ""] += 1
             if reply.status == 202:
-                self.assertEqual(server.job_ended(reply.value["id"])["status"], "succeeded")
+                taken.append(reply.value["id"])
+        self.assertEqual(answers, {(202, ""): ROOM, (429, "FJ-4005"): BURST - ROOM})
+        server.good("POST", f"/api/v1/jobs/{blocker}:cancel", {})
+        for job in taken:
+            self.assertEqual(server.job_ended(job)["status"], "succeeded")
+
+    def test_a_command_that_fills_the_disk_is_ended_and_its_files_go(self):
+        server = self.jobs_server("--set", "jobs.disk_max=64Mi").start()
+        many = "while true; do i=$((i + 1)); head -c 1000000 /dev/zero > f$i || exit 1; done"
+        scripts = {
+            "one file": "cat /dev/zero > f",
+            "many files": many,
+            "many names": "while true; do i=$((i + 1)); mkdir d$i; : > d$i/f; done",
+        }
+        for what, script in scripts.items():
+            with self.subTest(what):
+                body = {"command": ["sh", "-c", script], "resources": {"disk": "8Mi"}}
+                job = server.job_ended(server.good("POST", "/api/v1/jobs", body)["id"])
+                self.assertEqual((job["status"], job["code"]), ("failed", "FJ-4008"), job)
+                self.assertIn("8.0 MiB", job["error"])
+        too_much = {"command": ["true"], "resources": {"disk": "65Mi"}}
+        self.assertEqual(server.request("POST", "/api/v1/jobs", too_much).code, "FJ-1006")
+        # What a server that died at the wrong moment left goes with the next start.
+        left = os.path.join(server.data, "jobs", f"{job['id']}-1")
+        server.kill()
+        os.makedirs(os.path.join(left, "deep"))
+        open(left + ".log", "w").close()
+        server.start()
+        gone = lambda: not (os.path.exists(left) or os.path.exists(left + ".log"))
+        wait_until(gone, "the left-over folder to go")
 
     def test_a_command_that_misbehaves_is_held(self):
         server = self.jobs_server().start()
@@ -118,9 +148,9 @@ class Commands(ProgramTest):
         self.assertEqual((hungry["status"], hungry["code"]), ("failed", "FJ-4003"), hungry)
         stuck = run("trap '' TERM; sleep 1000 & wait; sleep 1000", time_max="200ms")
         self.assertEqual((stuck["status"], stuck["code"]), ("failed", "FJ-4004"), stuck)
-        loud = run("yes falaj | head -c 40000000")
+        loud = run(f"yes falaj | head -c {LOG_BYTES}")
         self.assertEqual(loud["status"], "succeeded", loud)
-        self.assertGreater(loud["result"]["log_bytes_cut"], 20_000_000)
+        self.assertGreater(loud["result"]["log_bytes_cut"], LOG_BYTES - 10_000_000)
         log = server.request("GET", f"/api/v1/jobs/{loud['id']}/log").text
         self.assertLessEqual(len(log), 64 * 1024)
         nosy = run(f"cat {server.data}/keys.sealed")

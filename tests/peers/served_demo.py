@@ -21,6 +21,7 @@ class ServedDemo:
             stderr=open(self.folder + "/log", "wb"),
         )
         self.url = self.server.stdout.readline().decode().split()[1]
+        self.grpc = self.server.stdout.readline().decode().split()[1]
         done = subprocess.run(
             [PROGRAM, "demo", "--server", self.url, "-o", "json"],
             stdout=subprocess.PIPE,

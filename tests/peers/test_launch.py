@@ -1,4 +1,6 @@
-"""Real frameworks under `falaj launch`, unmodified: PyTorch DDP, XGBoost, LightGBM, Open MPI."""
+"""Real frameworks under `falaj launch`, unmodified: PyTorch DDP, TensorFlow, XGBoost, LightGBM,
+Open MPI. TensorFlow is large: `tools/peers frameworks` installs it, or FALAJ_TENSORFLOW_PYTHON
+names a Python that has it; without it its test is skipped, and says so."""
 
 import json
 import os
@@ -17,6 +19,8 @@ from program import PATIENCE_SECONDS, PROGRAM, environment, wait_until  # noqa: 
 
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
 SYSTEM_PYTHON = "/usr/bin/python3"  # Has Debian's torch.
+FRAMEWORKS = WORKERS.parent.parent.parent / "build/framework_peers/bin/python"
+TENSORFLOW_PYTHON = os.environ.get("FALAJ_TENSORFLOW_PYTHON", str(FRAMEWORKS))
 
 
 class Launched:
@@ -194,6 +198,49 @@ class Boosters(LaunchTest):
 
     def test_lightgbm_trains_the_same_model_over_two_workers(self):
         self.compare("lightgbm")
+
+
+class TensorFlow(LaunchTest):
+    def test_mirrored_workers_train_as_one(self):
+        if not os.path.exists(TENSORFLOW_PYTHON):
+            self.skipTest("no TensorFlow here: tools/peers frameworks (274 MB to fetch, 1.6 GB)")
+        script = [TENSORFLOW_PYTHON, str(WORKERS / "tensorflow_mirrored.py")]
+        done = subprocess.run(script, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        together = self.finish(self.launch("--workers", 2, "--", *script))
+        alone = json.loads(re.search(r"losses (\[.*\])", done.stdout)[1])
+        self.assertLess(alone[-1], alone[0] / 2)
+        found = json.loads(re.search(r"\[0\] losses (\[.*\])", together)[1])
+        for one, two in zip(alone, found, strict=True):
+            self.assertAlmostEqual(one, two, delta=1e-5)
+
+
+class Roles(LaunchTest):
+    """Frameworks that are not installed here: programs that find each other as they do."""
+
+    def roles(self, name, *words):
+        return self.finish(
+            self.launch(*words, "--", SYSTEM_PYTHON, str(WORKERS / "roles.py"), name)
+        )
+
+    def test_parameter_servers_meet_at_the_scheduler(self):
+        text = self.roles("dmlc", "--workers", 3, "--servers", 2)
+        for rank in range(3):
+            self.assertIn(f"[{rank}] pulled [6, 6]", text)
+
+    def test_tasks_of_tf_config_find_each_other(self):
+        self.assertIn("[0] sum 6 of 3", self.roles("tf", "--workers", 3))
+
+    def test_horovods_ranks_meet_by_their_key_value_store(self):
+        text = self.roles("horovod", "--workers", 3)
+        self.assertIn("[0] sums [6, 6, 1]", text)
+        for rank in (1, 2):
+            self.assertIn(f"[{rank}] sums [1]", text)
+
+    def test_deepspeeds_hostfile_and_argument_agree_with_the_ranks(self):
+        text = self.roles("deepspeed", "--workers", 2, "--local-rank-argument")
+        for rank in range(2):
+            self.assertIn(f"[{rank}] rank {rank} of 2 slots", text)
 
 
 class Mpi(LaunchTest):

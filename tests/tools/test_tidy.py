@@ -155,6 +155,14 @@ class TidyTest(unittest.TestCase):
             self.plant("src/base/a.h", "#pragma once\n" + fine)
             self.assert_clean()
 
+    def test_catches_a_try_behind_another_element_of_a_braced_initializer(self):
+        self.assert_caught("src/base/a.cc", "Row row{name, FALAJ_" "TRY(read(name))};\n",
+                           "try-in-braces")
+        for fine in ("Row row{FALAJ_" "TRY(read(name)), name};\n",
+                     "if (bad) put(name, FALAJ_" "TRY(read(name)));\n"):
+            self.plant("src/base/a.cc", fine)
+            self.assert_clean()
+
     def test_catches_a_header_without_pragma_once(self):
         self.assert_caught("src/base/a.h", "int f();\n", "#pragma once")
 

@@ -146,6 +146,7 @@ class Site {
     EXPECT_TRUE(exits_->refresh().ok());
     fs::create_directories(folder_ / "blobs");
     blobs_ = guard_blobs(storage::open_files(folder_ / "blobs").value(), *exits_);
+    rows_ = guard_kv(storage::make_fake_kv(), *exits_);
     plant_ = storage::open_files(folder_ / "planted").value();
     planted_ = guard_blobs(std::make_unique<Shared>(*plant_), *exits_);
     log_file_ = ::open((folder_ / "server.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -159,6 +160,7 @@ class Site {
   const std::string& zone() const { return zone_; }
   Exits& exits() { return *exits_; }
   storage::BlobStore& blobs() { return *blobs_; }
+  storage::KvStore& rows() { return *rows_; }
   // Bytes that lie here already, whoever let them in; and the guarded way to them.
   BlobId plant(const storage::Owner& owner, const std::string& bytes) {
     return plant_->put(owner, bytes)->id;
@@ -268,6 +270,7 @@ class Site {
   ZoneWorld world_;
   std::unique_ptr<Exits> exits_;
   std::unique_ptr<storage::BlobStore> blobs_;
+  std::unique_ptr<storage::KvStore> rows_;
   std::unique_ptr<storage::BlobStore> plant_;
   std::unique_ptr<storage::BlobStore> planted_;
   std::int64_t alarms_ = 0;
@@ -358,8 +361,22 @@ class Flows {
  private:
   std::string pick() { return zones_[random_() % zones_.size()]; }
 
+  // The three ways in which bytes come to rest.
   void put(Site& site, const storage::Owner& owner, const std::string& canary) {
-    static_cast<void>(site.blobs().put(owner, canary).ok());
+    switch (random_() % 3) {
+      case 0:
+        return static_cast<void>(site.blobs().put(owner, canary).ok());
+      case 1: {
+        auto writer = site.blobs().create(owner);
+        if (writer.ok() && (*writer)->append(canary).ok()) (void)(*writer)->commit().ok();
+        return;
+      }
+      default: {
+        (void)site.rows().write(owner, {{"row", canary}}).ok();
+        const auto lies = site.rows().get(owner, "row");
+        if (lies.ok() && *lies) places[{Exit::kWrite, site.zone()}] += **lies;
+      }
+    }
   }
 
   void replicate(Site& site, const storage::Owner& owner, const std::string& canary) {

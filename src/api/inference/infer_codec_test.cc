@@ -104,7 +104,7 @@ TEST(ParseInfer, reads_every_datatype_at_its_bounds) {
 
 TEST(ParseInfer, refuses_what_it_cannot_carry_by_name) {
   const std::string shape = R"("shape":[1],)";
-  EXPECT_NE(refusal(with_input(shape + R"("datatype":"BYTES","data":["a"])")).find("BYTES"),
+  EXPECT_NE(refusal(with_input(shape + R"("datatype":"BYTES","data":[7])")).find("a text"),
             std::string::npos);
   for (const char* half : {"FP16", "BF16"}) {
     EXPECT_NE(refusal(with_input(shape + R"("datatype":")" + half + R"(","data":[1])"))
@@ -117,11 +117,51 @@ TEST(ParseInfer, refuses_what_it_cannot_carry_by_name) {
                                        R"("parameters":{"shared_memory_region":"r"})"))
                 .find("shared memory"),
             std::string::npos);
-  EXPECT_NE(refusal(R"({"inputs":[],"outputs":[{"name":"y","parameters":{"classification":3}}]})")
+  EXPECT_NE(refusal(R"({"inputs":[],"outputs":[{"name":"y","parameters":{"classification":-3}}]})")
                 .find("classification"),
             std::string::npos);
+  EXPECT_NE(refusal(R"({"inputs":[],"outputs":[{"name":"y",)"
+                    R"("parameters":{"shared_memory_region":"r"}}]})")
+                .find("shared memory"),
+            std::string::npos);
+  EXPECT_EQ(parse_infer(R"({"inputs":[],"parameters":{"sequence_id":7}})", {}).error().code,
+            Code::kUnimplemented);
+  EXPECT_EQ(parse_infer(R"({"inputs":[],"parameters":{"sequence_id":"a"}})", {}).error().code,
+            Code::kUnimplemented);
+  EXPECT_EQ(refusal(R"({"inputs":[],"parameters":{"sequence_id":0,"sequence_start":false}})"),
+            "accepted");
   EXPECT_NE(refusal(R"({"inputs":[],"parameters":{"triton_x":1}})").find("reserved"),
             std::string::npos);
+}
+
+TEST(ParseInfer, packs_texts_as_binary_bytes_are_packed) {
+  const auto json =
+      parse_infer(with_input(R"("shape":[2],"datatype":"BYTES","data":["ab",""])"), {});
+  ASSERT_TRUE(json.ok()) << json.error().message;
+  EXPECT_EQ(json->inputs[0].bytes, std::string("\2\0\0\0ab\0\0\0\0", 10));
+  const std::string head =
+      with_input(R"("shape":[2],"datatype":"BYTES","parameters":{"binary_data_size":10})");
+  const auto binary = parse_infer(head + json->inputs[0].bytes, head.size());
+  ASSERT_TRUE(binary.ok()) << binary.error().message;
+  EXPECT_EQ(binary->inputs[0].bytes, json->inputs[0].bytes);
+  // The lengths inside must add up.
+  EXPECT_NE(refusal(head + std::string("\2\0\0\0ab\1\0\0\0", 10), head.size())
+                .find("unexpected size for input 'x'"),
+            std::string::npos);
+  EXPECT_NE(refusal(head + std::string("\6\0\0\0abcdef", 10), head.size())
+                .find("unexpected size for input 'x'"),
+            std::string::npos);
+}
+
+TEST(ParseInfer, reads_how_long_and_how_urgent) {
+  const auto request =
+      parse_infer(R"({"inputs":[],"parameters":{"timeout":2500,"priority":1,"mine":1.5}})", {});
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->timeout.nanos, 2'500'000);
+  EXPECT_EQ(request->priority, 1U);
+  EXPECT_NE(refusal(R"({"inputs":[],"parameters":{"timeout":-1}})"), "accepted");
+  EXPECT_NE(refusal(R"({"inputs":[],"parameters":{"timeout":"1s"}})"), "accepted");
+  EXPECT_NE(refusal(R"({"inputs":[],"parameters":{"priority":1.5}})"), "accepted");
 }
 
 TEST(ParseInfer, wants_exactly_one_place_for_the_data) {
@@ -254,6 +294,52 @@ TEST(CheckInputs, speaks_in_the_words_that_tooling_looks_for) {
             std::string::npos);
   EXPECT_NE(said({{"x", "INT64", {1, 2}, ""}}).find("data-type"), std::string::npos);
   EXPECT_NE(said({}).find("expected 1 inputs but got 0"), std::string::npos);
+  EXPECT_EQ(said({{"x", "FP32", {(1 << 20) + 1, 2}, ""}}),
+            "inference request batch-size must be <= 1048576 for 'fraud'");
+  const registry::Signature two{{{"x", "FP32", {-1}}, {"y", "FP32", {-1}}}, {}, {}};
+  InferRequest twice;
+  twice.inputs = {{"x", "FP32", {1}, ""}, {"x", "FP32", {1}, ""}};
+  EXPECT_NE(check_inputs(twice, two, "m").error().message.find("'x' stands twice"),
+            std::string::npos);
+}
+
+TEST(ChooseOutputs, gives_the_highest_of_each_row_as_value_and_index) {
+  InferRequest request;
+  request.outputs = {{"y", Encoding::kJson, 2}};
+  const std::vector<Tensor> outputs{
+      {"y", "FP32", {2, 3}, bytes_of<float>({0.25F, 0.5F, 0.25F, NAN, -1, 1e20F})}};
+  const auto chosen = choose_outputs(request, outputs, "m", Rows::kFirstDimension).value();
+  ASSERT_EQ(chosen.size(), 1U);
+  EXPECT_EQ(chosen[0].tensor.datatype, "BYTES");
+  EXPECT_EQ(chosen[0].tensor.shape, (std::vector<std::int64_t>{2, 2}));
+  InferReply reply{"m", "1", &request, outputs};
+  EXPECT_NE(write_infer_reply(reply)->body.find(
+                R"(["0.500000:1","0.250000:0","100000002004087734272.000000:2","-1.000000:1"])"),
+            std::string::npos);
+  // Without rows it is one list; more classes than there are give all of them.
+  request.outputs = {{"y", Encoding::kJson, 99}};
+  const std::vector<Tensor> flat{{"y", "INT64", {3}, bytes_of<std::int64_t>({-1, 7, 7})}};
+  const auto one = choose_outputs(request, flat, "m", Rows::kNone).value();
+  EXPECT_EQ(one[0].tensor.shape, (std::vector<std::int64_t>{3}));
+  EXPECT_NE(one[0].tensor.bytes.find("7:1"), std::string::npos);
+  const auto refused =
+      choose_outputs(request, {{"y", "BYTES", {0}, ""}}, "m", Rows::kNone).error().message;
+  EXPECT_NE(refused.find("unsupported type 'BYTES'"), std::string::npos);
+  EXPECT_EQ(choose_outputs(request, {{"y", "FP32", {0, 3}, ""}}, "m", Rows::kFirstDimension)
+                ->at(0)
+                .tensor.shape,
+            (std::vector<std::int64_t>{0, 0}));
+}
+
+TEST(ChooseOutputs, gives_an_output_as_often_as_it_is_asked_for) {
+  InferRequest request;
+  request.outputs = {{"y", Encoding::kJson}, {"y", Encoding::kBinary}, {"y", Encoding::kJson, 1}};
+  const auto chosen =
+      choose_outputs(request, {{"y", "INT64", {1}, bytes_of<std::int64_t>({5})}}, "m", Rows::kNone);
+  // The third wants classes of what the second has not taken away.
+  ASSERT_TRUE(chosen.ok()) << chosen.error().message;
+  EXPECT_EQ((*chosen)[0].tensor.bytes, (*chosen)[1].tensor.bytes);
+  EXPECT_NE((*chosen)[2].tensor.bytes.find("5:0"), std::string::npos);
 }
 
 TEST(WriteInferReply, writes_json_that_reads_back_to_the_same_bits) {

@@ -1,11 +1,7 @@
-#include <simdjson.h>
-
-#include <cmath>
-#include <cstring>
-#include <limits>
-
 #include "api/inference/infer_codec.h"
+#include "api/inference/internal/json_data.h"
 #include "serving/datatypes.h"
+#include "serving/packed_texts.h"
 
 namespace falaj::api {
 namespace {
@@ -14,128 +10,11 @@ using serving::Datatype;
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-constexpr int kNestingMax = 100;
 constexpr std::size_t kTensorsMax = 1024;
-constexpr std::size_t kKeptBytesMax = 1 << 20;  // A parser grown past this is not kept.
+constexpr std::int64_t kTimeoutMicrosMax = std::int64_t{24} * 3600 * 1'000'000;
+constexpr std::uint64_t kClassesMax = 1 << 20;
 
 Error invalid(std::string text) { return Error(ErrorId::kInvalidArgument, std::move(text)); }
-
-std::string in_quotes(std::string_view text) {
-  return "'" + std::string(text.substr(0, 128)) + "'";
-}
-
-// Appends JSON elements to a tensor's bytes. One instance a tensor.
-class Flattener {
- public:
-  Flattener(Datatype type, std::string_view input, std::string& out)
-      : type_(type), input_(input), out_(out) {}
-
-  Status append(element value, int depth) {
-    if (value.type() != element_type::ARRAY) {
-      ++count_;
-      return scalar(value);
-    }
-    if (depth >= kNestingMax) {
-      return invalid("data of input " + in_quotes(input_) + " is nested over " +
-                     std::to_string(kNestingMax) + " levels");
-    }
-    for (const element child : simdjson::dom::array(value.get_array().value_unsafe())) {
-      FALAJ_TRY(append(child, depth + 1));
-    }
-    return {};
-  }
-  std::size_t count() const { return count_; }
-
- private:
-  template <class T>
-  void put(T value) {
-    out_.append(reinterpret_cast<const char*>(&value), sizeof(T));
-  }
-
-  Error wrong(std::string_view expected) const {
-    return invalid("data of input " + in_quotes(input_) + ": element " +
-                   std::to_string(count_ - 1) + " must be " + std::string(expected) + " for " +
-                   std::string(serving::datatype_name(type_)));
-  }
-
-  Status scalar(element value) {
-    switch (type_) {
-      case Datatype::kBool:
-        if (value.type() != element_type::BOOL) return wrong("true or false");
-        put(static_cast<std::uint8_t>(value.get_bool().value_unsafe() ? 1 : 0));
-        return {};
-      case Datatype::kUint8:
-        return integer<std::uint8_t>(value);
-      case Datatype::kUint16:
-        return integer<std::uint16_t>(value);
-      case Datatype::kUint32:
-        return integer<std::uint32_t>(value);
-      case Datatype::kUint64:
-        return integer<std::uint64_t>(value);
-      case Datatype::kInt8:
-        return integer<std::int8_t>(value);
-      case Datatype::kInt16:
-        return integer<std::int16_t>(value);
-      case Datatype::kInt32:
-        return integer<std::int32_t>(value);
-      case Datatype::kInt64:
-        return integer<std::int64_t>(value);
-      case Datatype::kFp32:
-        return real<float>(value);
-      case Datatype::kFp64:
-        return real<double>(value);
-      case Datatype::kFp16:
-      case Datatype::kBf16:
-      case Datatype::kBytes:
-        break;
-    }
-    return wrong("sent in the binary data format");
-  }
-
-  template <class T>
-  Status integer(element value) {
-    if (value.type() == element_type::INT64) {
-      const std::int64_t number = value.get_int64().value_unsafe();
-      if (!std::in_range<T>(number)) return wrong("in range");
-      put(static_cast<T>(number));
-      return {};
-    }
-    if (value.type() == element_type::UINT64) {
-      const std::uint64_t number = value.get_uint64().value_unsafe();
-      if (!std::in_range<T>(number)) return wrong("in range");
-      put(static_cast<T>(number));
-      return {};
-    }
-    return wrong("an integer");
-  }
-
-  template <class T>
-  Status real(element value) {
-    if (value.type() == element_type::NULL_VALUE) {
-      put(std::numeric_limits<T>::quiet_NaN());
-      return {};
-    }
-    double number = 0;
-    if (value.type() == element_type::DOUBLE) {
-      number = value.get_double().value_unsafe();
-    } else if (value.type() == element_type::INT64) {
-      number = static_cast<double>(value.get_int64().value_unsafe());
-    } else if (value.type() == element_type::UINT64) {
-      number = static_cast<double>(value.get_uint64().value_unsafe());
-    } else {
-      return wrong("a number or null");
-    }
-    const T narrow = static_cast<T>(number);
-    if (!std::isfinite(narrow)) return wrong("in range");
-    put(narrow);
-    return {};
-  }
-
-  Datatype type_;
-  std::string_view input_;
-  std::string& out_;
-  std::size_t count_ = 0;
-};
 
 // The members of one input that decide where its data is.
 struct InputMembers {
@@ -214,20 +93,20 @@ Status fill_from_json(element data, Datatype type, std::size_t elements, serving
   if (data.type() != element_type::ARRAY) {
     return invalid("data of input " + in_quotes(tensor.name) + " must be a list");
   }
-  Flattener flattener(type, tensor.name, tensor.bytes);
-  FALAJ_TRY(flattener.append(data, 0));
-  if (flattener.count() != elements) {
-    return invalid("data of input " + in_quotes(tensor.name) + " has " +
-                   std::to_string(flattener.count()) + " elements, its shape " +
-                   serving::shape_text(tensor.shape) + " needs " + std::to_string(elements));
+  const std::size_t count = FALAJ_TRY(append_json_data(data, type, tensor.name, tensor.bytes));
+  if (count != elements) {
+    return invalid("data of input " + in_quotes(tensor.name) + " has " + std::to_string(count) +
+                   " elements, its shape " + serving::shape_text(tensor.shape) + " needs " +
+                   std::to_string(elements));
   }
   return {};
 }
 
 // Takes the next bytes of what follows the JSON.
-Status fill_from_binary(std::uint64_t bytes, std::size_t expected, std::string_view& binary,
-                        serving::Tensor& tensor) {
-  if (bytes != expected) {
+Status fill_from_binary(std::uint64_t bytes, Datatype type, std::size_t elements,
+                        std::string_view& binary, serving::Tensor& tensor) {
+  const std::size_t expected = elements * serving::element_bytes(type);
+  if (type != Datatype::kBytes && bytes != expected) {
     return invalid("unexpected size for input " + in_quotes(tensor.name) +
                    ": 'binary_data_size' is " + std::to_string(bytes) + ", its shape " +
                    serving::shape_text(tensor.shape) + " needs " + std::to_string(expected) +
@@ -238,9 +117,13 @@ Status fill_from_binary(std::uint64_t bytes, std::size_t expected, std::string_v
                    std::to_string(bytes) + " bytes, the body has " + std::to_string(binary.size()) +
                    " left");
   }
-  tensor.bytes.assign(binary.substr(0, expected));
-  binary.remove_prefix(expected);
-  return {};
+  tensor.bytes.assign(binary.substr(0, bytes));
+  binary.remove_prefix(bytes);
+  if (type != Datatype::kBytes) return {};
+  const auto texts = serving::unpack_texts(tensor.bytes, elements);
+  if (texts.ok()) return {};
+  return invalid("unexpected size for input " + in_quotes(tensor.name) + ": " +
+                 texts.error().message);
 }
 
 Result<serving::Tensor> read_input(element value, std::string_view& binary) {
@@ -268,15 +151,11 @@ Result<serving::Tensor> read_input(element value, std::string_view& binary) {
   FALAJ_TRY(check_one_source(tensor.name, members));
 
   const Datatype type = FALAJ_TRY(serving::parse_datatype(tensor.datatype));
-  if (type == Datatype::kBytes) {
-    return invalid("input " + in_quotes(tensor.name) + " is BYTES, which no model here takes");
-  }
   const std::size_t elements = FALAJ_TRY(serving::element_count(tensor.shape));
   if (members.data) {
     FALAJ_TRY(fill_from_json(*members.data, type, elements, tensor));
   } else {
-    FALAJ_TRY(fill_from_binary(*members.binary_bytes, elements * serving::element_bytes(type),
-                               binary, tensor));
+    FALAJ_TRY(fill_from_binary(*members.binary_bytes, type, elements, binary, tensor));
   }
   return tensor;
 }
@@ -292,7 +171,17 @@ Result<Encoding> binary_flag(element value, std::string_view key) {
 struct ParsedOutput {
   std::string name;
   std::optional<Encoding> encoding;
+  std::size_t classes = 0;
 };
+
+Result<std::uint64_t> count_parameter(element value, std::string_view key, std::uint64_t max) {
+  std::uint64_t number = 0;
+  if (value.get_uint64().get(number) != simdjson::SUCCESS || number > max) {
+    return invalid("parameter " + in_quotes(key) + " must be an integer from 0 to " +
+                   std::to_string(max));
+  }
+  return number;
+}
 
 Result<ParsedOutput> read_output(element value) {
   simdjson::dom::object object;
@@ -309,13 +198,39 @@ Result<ParsedOutput> read_output(element value) {
     }
     for (const auto [name, parameter] : parameters) {
       if (name == "binary_data") output.encoding = FALAJ_TRY(binary_flag(parameter, name));
-      if (name == "classification" || name.starts_with("shared_memory")) {
-        return invalid("output parameter " + in_quotes(name) + " is not supported");
+      if (name == "classification") {
+        output.classes = FALAJ_TRY(count_parameter(parameter, name, kClassesMax));
+      }
+      if (name.starts_with("shared_memory")) {
+        return invalid("output parameter " + in_quotes(name) +
+                       " is not supported: this server has no shared memory");
       }
     }
   }
   if (output.name.empty()) return invalid("an output has no 'name'");
   return output;
+}
+
+// The reserved ones; all others are the model's, and none of ours reads them.
+Status read_parameter(std::string_view key, element value, InferRequest& request) {
+  if (key == "binary_data_output") request.outputs_default = FALAJ_TRY(binary_flag(value, key));
+  if (key == "timeout") {
+    const auto micros = FALAJ_TRY(count_parameter(value, key, kTimeoutMicrosMax));
+    request.timeout = Duration{static_cast<std::int64_t>(micros) * 1000};
+  }
+  if (key == "priority") {
+    const auto priority = FALAJ_TRY(count_parameter(value, key, kPriorityMax));
+    request.priority = static_cast<std::uint32_t>(priority);
+  }
+  if (key == "sequence_id") {
+    std::uint64_t number = 0;
+    std::string_view text;
+    const bool none = value.get_uint64().get(number) == simdjson::SUCCESS
+                          ? number == 0
+                          : value.get_string().get(text) == simdjson::SUCCESS && text.empty();
+    if (!none) return no_sequences();
+  }
+  return {};
 }
 
 Status read_parameters(element value, InferRequest& request) {
@@ -332,9 +247,7 @@ Status read_parameters(element value, InferRequest& request) {
         type == element_type::NULL_VALUE) {
       return invalid("parameter " + in_quotes(key) + " must be a text, a number or a truth value");
     }
-    if (key == "binary_data_output") {
-      request.outputs_default = FALAJ_TRY(binary_flag(parameter, key));
-    }
+    FALAJ_TRY(read_parameter(key, parameter, request));
   }
   return {};
 }
@@ -369,13 +282,36 @@ Result<InferRequest> read_request(const simdjson::dom::object& object, std::stri
     // After the parameters, wherever those stood: they hold the default.
     for (const element output : *outputs) {
       const ParsedOutput parsed = FALAJ_TRY(read_output(output));
-      request.outputs.push_back({parsed.name, parsed.encoding.value_or(request.outputs_default)});
+      request.outputs.push_back(
+          {parsed.name, parsed.encoding.value_or(request.outputs_default), parsed.classes});
     }
   }
   return request;
 }
 
+// Raw BYTES: the body is the one element.
+Result<InferRequest> raw_text(std::string_view body, const registry::TensorSpec& spec) {
+  InferRequest request;
+  serving::Tensor& tensor = request.inputs.emplace_back();
+  tensor.name = spec.name;
+  tensor.datatype = spec.datatype;
+  tensor.shape = spec.shape;
+  for (std::int64_t& dim : tensor.shape) dim = dim < 0 ? 1 : dim;
+  if (FALAJ_TRY(serving::element_count(tensor.shape)) != 1) {
+    return invalid("raw input of BYTES is one element, input " + in_quotes(spec.name) +
+                   " has shape " + serving::shape_text(spec.shape));
+  }
+  FALAJ_TRY(serving::append_packed(tensor.bytes, body));
+  request.outputs_default = Encoding::kBinary;
+  return request;
+}
+
 }  // namespace
+
+Error no_sequences() {
+  return Error(ErrorId::kUnimplemented,
+               "parameter 'sequence_id': models here keep no state between requests");
+}
 
 Result<InferRequest> parse_infer(std::string_view body, std::optional<std::size_t> json_bytes) {
   if (json_bytes.value_or(0) > body.size()) {
@@ -384,23 +320,9 @@ Result<InferRequest> parse_infer(std::string_view body, std::optional<std::size_
   }
   const std::string_view json = body.substr(0, json_bytes.value_or(body.size()));
   std::string_view binary = body.substr(json.size());
-  // Keeps its buffers: a parser a thread costs no allocation after the first request.
-  thread_local simdjson::dom::parser parser;
-  simdjson::dom::element document;
-  // The parser copies the text once, to read past its end safely.
-  const auto failure =
-      parser.parse(reinterpret_cast<const std::uint8_t*>(json.data()), json.size(), true)
-          .get(document);
-  if (failure != simdjson::SUCCESS) {
-    return Error(ErrorId::kMalformedJson, std::string("failed to parse the request JSON buffer: ") +
-                                              simdjson::error_message(failure));
-  }
-  simdjson::dom::object object;
-  if (document.get_object().get(object) != simdjson::SUCCESS) {
-    return invalid("the request must be a JSON object");
-  }
+  const simdjson::dom::object object = FALAJ_TRY(parse_object(json));
   Result<InferRequest> request = read_request(object, binary);
-  if (json.size() > kKeptBytesMax) parser = simdjson::dom::parser();
+  forget_object();
   if (request.ok() && !binary.empty()) {
     return invalid("unexpected additional input data for model: " + std::to_string(binary.size()) +
                    " bytes after the last tensor");
@@ -416,7 +338,7 @@ Result<InferRequest> parse_raw_infer(std::string_view body, const registry::Sign
   const registry::TensorSpec& spec = signature.inputs[0];
   const Datatype type = FALAJ_TRY(serving::parse_datatype(spec.datatype));
   const std::size_t width = serving::element_bytes(type);
-  if (width == 0) return invalid("raw input cannot be BYTES");
+  if (type == Datatype::kBytes) return raw_text(body, spec);
   // The batch is one; one other dimension may be open and follows from the size.
   InferRequest request;
   serving::Tensor& tensor = request.inputs.emplace_back();

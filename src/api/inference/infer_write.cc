@@ -1,11 +1,12 @@
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "api/inference/infer_codec.h"
+#include "api/inference/internal/json_data.h"
 #include "base/json.h"
 #include "serving/datatypes.h"
+#include "serving/packed_texts.h"
 
 namespace falaj::api {
 namespace {
@@ -15,96 +16,82 @@ using serving::Tensor;
 
 Error invalid(std::string text) { return Error(ErrorId::kInvalidArgument, std::move(text)); }
 
-template <class T>
-void append_number(std::string& out, T number) {
-  char digits[40];
-  const auto end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
-  out.append(digits, end);
+std::string classes_type_error(const Tensor& tensor) {
+  return "class result not available for output '" + tensor.name + "' due to unsupported type '" +
+         tensor.datatype + "'";
 }
 
-// The flat list of a tensor's elements, each in the shortest form that reads back to the same bits.
+// "0.731059:1": what a client's parser splits at the colons.
 template <class T>
-Status append_elements(std::string& out, const Tensor& tensor) {
-  const std::size_t count = tensor.bytes.size() / sizeof(T);
-  for (std::size_t i = 0; i < count; ++i) {
-    T element;
-    std::memcpy(&element, tensor.bytes.data() + i * sizeof(T), sizeof(T));
-    if (i > 0) out += ',';
-    if constexpr (std::is_floating_point_v<T>) {
-      if (!std::isfinite(element)) {
-        return invalid("output '" + tensor.name + "' has a value that JSON cannot carry (NaN or " +
-                       "infinity) at element " + std::to_string(i) +
-                       "; ask for it with binary_data");
-      }
+Status append_classes(const Tensor& tensor, std::size_t rows, std::size_t wanted, Tensor& named) {
+  const std::size_t width = rows == 0 ? 0 : tensor.bytes.size() / sizeof(T) / rows;
+  const std::size_t count = std::min(wanted, width);
+  std::vector<T> row(width);
+  std::vector<std::size_t> order(width);
+  for (std::size_t at = 0; at < rows; ++at) {
+    if (width > 0) {
+      std::memcpy(row.data(), tensor.bytes.data() + at * width * sizeof(T), width * sizeof(T));
     }
-    append_number(out, element);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    // A NaN is below every number: an order must not depend on where it stands.
+    const auto higher = [&row](std::size_t a, std::size_t b) {
+      if (row[a] != row[a] || row[b] != row[b]) return row[a] == row[a] && row[b] != row[b];
+      return row[a] > row[b];
+    };
+    std::stable_sort(order.begin(), order.end(), higher);
+    for (std::size_t i = 0; i < count; ++i) {
+      FALAJ_TRY(serving::append_packed(
+          named.bytes, std::to_string(row[order[i]]) + ":" + std::to_string(order[i])));
+    }
   }
   return {};
 }
 
-Status append_data(std::string& out, const Tensor& tensor) {
+Status fill_classes(const Tensor& tensor, std::size_t rows, std::size_t wanted, Tensor& named) {
   switch (FALAJ_TRY(serving::parse_datatype(tensor.datatype))) {
-    case Datatype::kBool:
-      for (std::size_t i = 0; i < tensor.bytes.size(); ++i) {
-        if (i > 0) out += ',';
-        out += tensor.bytes[i] != 0 ? "true" : "false";
-      }
-      return {};
     case Datatype::kUint8:
-      return append_elements<std::uint8_t>(out, tensor);
+      return append_classes<std::uint8_t>(tensor, rows, wanted, named);
     case Datatype::kUint16:
-      return append_elements<std::uint16_t>(out, tensor);
+      return append_classes<std::uint16_t>(tensor, rows, wanted, named);
     case Datatype::kUint32:
-      return append_elements<std::uint32_t>(out, tensor);
+      return append_classes<std::uint32_t>(tensor, rows, wanted, named);
     case Datatype::kUint64:
-      return append_elements<std::uint64_t>(out, tensor);
+      return append_classes<std::uint64_t>(tensor, rows, wanted, named);
     case Datatype::kInt8:
-      return append_elements<std::int8_t>(out, tensor);
+      return append_classes<std::int8_t>(tensor, rows, wanted, named);
     case Datatype::kInt16:
-      return append_elements<std::int16_t>(out, tensor);
+      return append_classes<std::int16_t>(tensor, rows, wanted, named);
     case Datatype::kInt32:
-      return append_elements<std::int32_t>(out, tensor);
+      return append_classes<std::int32_t>(tensor, rows, wanted, named);
     case Datatype::kInt64:
-      return append_elements<std::int64_t>(out, tensor);
+      return append_classes<std::int64_t>(tensor, rows, wanted, named);
     case Datatype::kFp32:
-      return append_elements<float>(out, tensor);
+      return append_classes<float>(tensor, rows, wanted, named);
     case Datatype::kFp64:
-      return append_elements<double>(out, tensor);
+      return append_classes<double>(tensor, rows, wanted, named);
+    case Datatype::kBool:
     case Datatype::kFp16:
     case Datatype::kBf16:
     case Datatype::kBytes:
       break;
   }
-  return invalid("output '" + tensor.name + "' is " + tensor.datatype +
-                 ", which JSON cannot carry; ask for it with binary_data");
+  return invalid(classes_type_error(tensor));
 }
 
-struct Chosen {
-  const Tensor* tensor = nullptr;
-  Encoding encoding = Encoding::kJson;
-};
-
-Result<std::vector<Chosen>> choose(const InferReply& reply) {
-  std::vector<Chosen> chosen;
-  const InferRequest& request = *reply.request;
-  if (request.outputs.empty()) {
-    for (const Tensor& tensor : reply.outputs) chosen.push_back({&tensor, request.outputs_default});
-    return chosen;
-  }
-  for (const RequestedOutput& wanted : request.outputs) {
-    const auto found = std::find_if(reply.outputs.begin(), reply.outputs.end(),
-                                    [&](const Tensor& t) { return t.name == wanted.name; });
-    if (found == reply.outputs.end()) {
-      return invalid("unexpected inference output '" + wanted.name + "' for model '" +
-                     std::string(reply.model) + "'");
-    }
-    chosen.push_back({&*found, wanted.encoding});
-  }
-  return chosen;
+Result<Tensor> as_classes(const Tensor& tensor, std::size_t wanted, Rows rows) {
+  const bool by_row = rows == Rows::kFirstDimension && !tensor.shape.empty();
+  const std::size_t elements = FALAJ_TRY(serving::element_count(tensor.shape));
+  const std::size_t count = by_row ? static_cast<std::size_t>(tensor.shape[0]) : 1;
+  const std::size_t width = count == 0 ? 0 : elements / count;
+  Tensor named{tensor.name, "BYTES", {}, {}};
+  if (by_row) named.shape.push_back(tensor.shape[0]);
+  named.shape.push_back(static_cast<std::int64_t>(std::min(wanted, width)));
+  FALAJ_TRY(fill_classes(tensor, count, wanted, named));
+  return named;
 }
 
-Status append_output(std::string& out, const Chosen& chosen) {
-  const Tensor& tensor = *chosen.tensor;
+Status append_output(std::string& out, const ChosenOutput& chosen) {
+  const Tensor& tensor = chosen.tensor;
   out += R"({"name":)";
   append_json_string(out, tensor.name);
   out += R"(,"datatype":)";
@@ -114,9 +101,9 @@ Status append_output(std::string& out, const Chosen& chosen) {
     out += R"(,"parameters":{"binary_data_size":)" + std::to_string(tensor.bytes.size()) + "}}";
     return {};
   }
-  out += R"(,"data":[)";
-  FALAJ_TRY(append_data(out, tensor));
-  out += "]}";
+  out += R"(,"data":)";
+  FALAJ_TRY(append_json_list(out, tensor, ListForm::kFlat));
+  out += '}';
   return {};
 }
 
@@ -137,7 +124,13 @@ Status check_inputs(const InferRequest& request, const registry::Signature& sign
     return mismatch("expected " + std::to_string(signature.inputs.size()) + " inputs but got " +
                     std::to_string(request.inputs.size()) + " inputs" + of_model);
   }
-  for (const Tensor& tensor : request.inputs) {
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    const Tensor& tensor = request.inputs[i];
+    const bool twice =
+        std::any_of(request.inputs.begin(), request.inputs.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const Tensor& earlier) { return earlier.name == tensor.name; });
+    if (twice)
+      return mismatch("input '" + tensor.name + "' stands twice in the request" + of_model);
     const auto spec =
         std::find_if(signature.inputs.begin(), signature.inputs.end(),
                      [&](const registry::TensorSpec& s) { return s.name == tensor.name; });
@@ -153,12 +146,50 @@ Status check_inputs(const InferRequest& request, const registry::Signature& sign
                       ". Expected " + serving::shape_text(spec->shape) + ", got " +
                       serving::shape_text(tensor.shape));
     }
+    if (!spec->shape.empty() && spec->shape[0] < 0 && tensor.shape[0] > kBatchMax) {
+      return mismatch("inference request batch-size must be <= " + std::to_string(kBatchMax) +
+                      " for '" + std::string(model) + "'");
+    }
   }
   return {};
 }
 
-Result<EncodedReply> write_infer_reply(const InferReply& reply) {
-  const std::vector<Chosen> chosen = FALAJ_TRY(choose(reply));
+Result<std::vector<ChosenOutput>> choose_outputs(const InferRequest& request,
+                                                 std::vector<Tensor> outputs,
+                                                 std::string_view model, Rows rows) {
+  std::vector<ChosenOutput> chosen;
+  if (request.outputs.empty()) {
+    for (Tensor& tensor : outputs) chosen.push_back({std::move(tensor), request.outputs_default});
+    return chosen;
+  }
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    const RequestedOutput& wanted = request.outputs[i];
+    const auto found = std::find_if(outputs.begin(), outputs.end(),
+                                    [&](const Tensor& t) { return t.name == wanted.name; });
+    if (found == outputs.end()) {
+      return invalid("unexpected inference output '" + wanted.name + "' for model '" +
+                     std::string(model) + "'");
+    }
+    const bool again = std::any_of(
+        request.outputs.begin() + static_cast<std::ptrdiff_t>(i) + 1, request.outputs.end(),
+        [&](const RequestedOutput& later) { return later.name == wanted.name; });
+    if (wanted.classes > 0) {
+      Tensor classes = FALAJ_TRY(as_classes(*found, wanted.classes, rows));
+      chosen.push_back({std::move(classes), wanted.encoding});
+    } else if (again) {
+      chosen.push_back({*found, wanted.encoding});
+    } else {
+      // Its name stays: it is looked for by it.
+      chosen.push_back({Tensor{found->name, found->datatype, found->shape, std::move(found->bytes)},
+                        wanted.encoding});
+    }
+  }
+  return chosen;
+}
+
+Result<EncodedReply> write_infer_reply(InferReply reply) {
+  const std::vector<ChosenOutput> chosen =
+      FALAJ_TRY(choose_outputs(*reply.request, std::move(reply.outputs), reply.model, reply.rows));
   EncodedReply encoded;
   std::string& out = encoded.body;
   out += '{';
@@ -178,8 +209,8 @@ Result<EncodedReply> write_infer_reply(const InferReply& reply) {
   }
   out += "]}";
   const std::size_t json_bytes = out.size();
-  for (const Chosen& one : chosen) {
-    if (one.encoding == Encoding::kBinary) out += one.tensor->bytes;
+  for (const ChosenOutput& one : chosen) {
+    if (one.encoding == Encoding::kBinary) out += one.tensor.bytes;
   }
   if (out.size() != json_bytes) encoded.json_bytes = json_bytes;
   return encoded;

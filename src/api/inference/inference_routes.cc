@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <charconv>
 
-#include "api/inference/infer_codec.h"
+#include "api/inference/internal/routes.h"
 #include "api/inference/model_documents.h"
-#include "api/native/exchange.h"
-#include "base/json.h"
+#include "net/compression.h"
 
 namespace falaj::api {
 namespace {
@@ -14,44 +13,15 @@ namespace {
 using net::Method;
 using net::Request;
 using net::Response;
-using LivePtr = std::shared_ptr<const serving::LiveModel>;
 
 constexpr std::string_view kLengthHeader = "Inference-Header-Content-Length";
-// A text of 16 MiB costs about ten times that while it is read.
-constexpr std::int64_t kInferBytesMax = 16 << 20;
-
-Response as_json(const Value& value) { return Response::json(to_json(value)); }
-
-std::string param(const Request& request, std::string_view name) {
-  const auto found = request.params.find(name);
-  return found == request.params.end() ? std::string() : found->second;
-}
+// Smaller replies are quicker to send than to pack: many clients list codings by themselves.
+constexpr std::size_t kPackedBytesMin = 32 << 10;
 
 // "3", or the alias that the deployment follows.
 bool names_version(const std::string& wanted, const serving::LiveModel& live) {
   return wanted == std::to_string(live.version.version) ||
          (!live.alias.empty() && wanted == live.alias);
-}
-
-// In the project that the gate found, and in no other: without one there is no such model.
-Result<LivePtr> find_live(const serving::Deployments& deployments, const Request& request,
-                          const std::string& name) {
-  const std::string project = found_project(request).value_or("");
-  const std::string prefix = project + ".";
-  return deployments.find(ProjectName(project),
-                          name.starts_with(prefix) ? name.substr(prefix.size()) : name);
-}
-
-Result<LivePtr> live_model(const serving::Deployments& deployments, const Request& request) {
-  const std::string name = param(request, "model");
-  LivePtr live = FALAJ_TRY(find_live(deployments, request, name));
-  const std::string version = param(request, "version");
-  if (!version.empty() && !names_version(version, *live)) {
-    return Error(ErrorId::kModelNotFound, "Request for unknown model: '" + name + "' version " +
-                                              version + " is not found; version " +
-                                              std::to_string(live->version.version) + " serves");
-  }
-  return live;
 }
 
 Result<std::optional<std::size_t>> json_length(const Request& request) {
@@ -68,61 +38,54 @@ Result<std::optional<std::size_t>> json_length(const Request& request) {
 
 Result<InferRequest> read_request(const Request& request, const serving::LiveModel& live) {
   const std::optional<std::size_t> length = FALAJ_TRY(json_length(request));
-  if (length == std::size_t{0}) return parse_raw_infer(request.body, live.session->signature());
-  return parse_infer(request.body, length);
+  std::string unpacked;
+  const std::string_view body = FALAJ_TRY(plain_body(request, unpacked));
+  if (length == std::size_t{0}) return parse_raw_infer(body, live.session->signature());
+  return parse_infer(body, length);
 }
 
-Result<Response> infer(const serving::Deployments& deployments, const Request& request) {
-  const std::string_view coding = net::find_header(request.headers, "Content-Encoding");
-  if (!coding.empty() && coding != "identity") {
-    return Error(ErrorId::kUnimplemented, "Content-Encoding '" + std::string(coding.substr(0, 32)) +
-                                              "' is not supported; send the body as it is");
-  }
-  const LivePtr live = FALAJ_TRY(live_model(deployments, request));
-  const std::string name = param(request, "model");
-  const InferRequest parsed = FALAJ_TRY(read_request(request, *live));
-  FALAJ_TRY(check_inputs(parsed, live->session->signature(), name));
-  InferReply reply;
-  const std::string version = std::to_string(live->version.version);
-  reply.model = name;
-  reply.version = version;
-  reply.request = &parsed;
-  reply.outputs = FALAJ_TRY(deployments.infer(*live, parsed.inputs, request.request_id));
-  EncodedReply encoded = FALAJ_TRY(write_infer_reply(reply));
-
+Result<Response> render(const Request& request, const InferRequest& asked,
+                        const serving::LiveModel& live, Result<serving::Inference> inference) {
+  if (!inference.ok()) return inference.error();
+  const std::string name = path_param(request, "model");
+  const std::string version = std::to_string(inference->version);
+  EncodedReply encoded = FALAJ_TRY(
+      write_infer_reply({name, version, &asked, std::move(inference->outputs), rows_of(live)}));
   Response response = Response::json(std::move(encoded.body));
   if (encoded.json_bytes.has_value()) {
     response.content_type = "application/octet-stream";
     response.headers.emplace_back(kLengthHeader, std::to_string(*encoded.json_bytes));
   }
+  FALAJ_TRY(pack_reply(request, response));
   return response;
 }
 
-using Answer = std::function<Result<Response>(const Request&)>;
+void infer(const serving::Deployments& deployments, const Request& request,
+           const net::Reply& reply) {
+  const Result<LivePtr> live = live_model(deployments, request);
+  if (!live.ok()) return reply(inference_error(live.error()));
+  Result<InferRequest> parsed = read_request(request, **live);
+  if (!parsed.ok()) return reply(inference_error(parsed.error()));
+  const auto asked = std::make_shared<InferRequest>(std::move(parsed).value());
+  run_infer(
+      deployments, request, *live, *asked,
+      [&request, asked, live = *live, reply](Result<serving::Inference> inference) {
+        Result<Response> response = render(request, *asked, *live, std::move(inference));
+        reply(response.ok() ? std::move(response).value() : inference_error(response.error()));
+      });
+}
 
 // What anyone may ask.
 const Demand kAnyone{"public.read", net::Target::nothing()};
-
-net::Route route(Method method, std::string_view path, Demand demand, std::string_view summary,
-                 Answer answer) {
-  net::Route made(method, path, net::Permission(demand.action), std::move(demand.target), summary,
-                  [answer = std::move(answer)](const Request& request) {
-                    Result<Response> response = answer(request);
-                    return response.ok() ? std::move(response).value()
-                                         : inference_error(response.error());
-                  });
-  made.dialect = "inference";
-  made.runs_on = net::RunsOn::kLoop;
-  return made;
-}
 
 Value server_document(const std::string& version) {
   Value value;
   value["name"] = "falaj";
   value["version"] = version;
   value["extensions"] = Value::array();
-  for (const char* extension : {"binary_tensor_data", "model_configuration", "model_repository",
-                                "parameters", "statistics"}) {
+  for (const char* extension :
+       {"binary_tensor_data", "classification", "model_configuration", "model_repository",
+        "parameters", "schedule_policy", "statistics"}) {
     value["extensions"].push(extension);
   }
   return value;
@@ -141,42 +104,22 @@ Result<Response> server_ready(const serving::Deployments& deployments) {
   return as_json(value);
 }
 
-std::vector<serving::DeploymentStatus> visible_status(const serving::Deployments& deployments,
-                                                      const Request& request) {
-  std::vector<serving::DeploymentStatus> statuses = deployments.status();
-  std::erase_if(statuses, [&](const serving::DeploymentStatus& status) {
-    return !may(request, "models.read", {status.project, "Deployment", status.name, nullptr}) ||
-           !reaches(request, status.project);
-  });
-  return statuses;
-}
-
 void add_server_routes(const serving::Deployments& deployments, const std::string& version,
                        std::vector<net::Route>& routes) {
-  routes.push_back(route(
+  routes.push_back(inference_route(
       Method::kGet, "/v2", kAnyone, "Server name, version and extensions.",
       [version](const Request&) -> Result<Response> { return as_json(server_document(version)); }));
-  routes.push_back(route(Method::kGet, "/v2/health/live", kAnyone, "Whether the server runs.",
-                         [](const Request&) -> Result<Response> {
-                           Value value;
-                           value["live"] = true;
-                           return as_json(value);
-                         }));
-  routes.push_back(route(Method::kGet, "/v2/health/ready", kAnyone,
-                         "Whether every deployment that has a version can answer.",
-                         [&deployments](const Request&) { return server_ready(deployments); }));
-  routes.push_back(route(Method::kPost, "/v2/repository/index",
-                         {"models.read", net::Target::across_projects("Deployment")},
-                         "Every model and its state.",
-                         [&deployments](const Request& request) -> Result<Response> {
-                           return as_json(index_document(visible_status(deployments, request)));
-                         }));
-  routes.push_back(route(
-      Method::kGet, "/v2/models/stats", {"models.read", net::Target::across_projects("Deployment")},
-      "Counts and times of every model.",
-      [&deployments](const Request& request) -> Result<Response> {
-        return as_json(statistics_document(visible_status(deployments, request)));
-      }));
+  routes.push_back(inference_route(Method::kGet, "/v2/health/live", kAnyone,
+                                   "Whether the server runs.",
+                                   [](const Request&) -> Result<Response> {
+                                     Value value;
+                                     value["live"] = true;
+                                     return as_json(value);
+                                   }));
+  routes.push_back(
+      inference_route(Method::kGet, "/v2/health/ready", kAnyone,
+                      "Whether every deployment that has a version can answer.",
+                      [&deployments](const Request&) { return server_ready(deployments); }));
 }
 
 Result<Response> model_statistics(const serving::Deployments& deployments, const Request& request) {
@@ -195,7 +138,7 @@ Result<Response> model_ready(const serving::Deployments& deployments, const Requ
     return Error(ErrorId::kInvalidArgument, "Model version not ready: " + live.error().message);
   }
   Value value;
-  value["name"] = param(request, "model");
+  value["name"] = path_param(request, "model");
   value["ready"] = true;
   return as_json(value);
 }
@@ -204,31 +147,32 @@ Result<Response> model_ready(const serving::Deployments& deployments, const Requ
 void add_model_routes(const serving::Deployments& deployments, const std::string& base,
                       std::vector<net::Route>& routes) {
   const Demand read{"models.read", net::Target::qualified("Deployment", "model")};
-  routes.push_back(route(Method::kGet, base, read, "Names, types and shapes of a model's tensors.",
-                         [&deployments](const Request& request) -> Result<Response> {
-                           const LivePtr live = FALAJ_TRY(live_model(deployments, request));
-                           return as_json(metadata_document(param(request, "model"), live->version,
-                                                            live->session->signature()));
-                         }));
+  routes.push_back(inference_route(
+      Method::kGet, base, read, "Names, types and shapes of a model's tensors.",
+      [&deployments](const Request& request) -> Result<Response> {
+        const LivePtr live = FALAJ_TRY(live_model(deployments, request));
+        return as_json(metadata_document(path_param(request, "model"), live->version,
+                                         live->session->signature()));
+      }));
+  routes.push_back(inference_route(
+      Method::kGet, base + "/ready", read, "Whether a model can answer.",
+      [&deployments](const Request& request) { return model_ready(deployments, request); }));
   routes.push_back(
-      route(Method::kGet, base + "/ready", read, "Whether a model can answer.",
-            [&deployments](const Request& request) { return model_ready(deployments, request); }));
-  routes.push_back(
-      route(Method::kGet, base + "/config", read, "How a model is configured.",
-            [&deployments](const Request& request) -> Result<Response> {
-              const LivePtr live = FALAJ_TRY(live_model(deployments, request));
-              return as_json(config_document(param(request, "model"), live->session->signature()));
-            }));
-  routes.push_back(route(
+      inference_route(Method::kGet, base + "/config", read, "How a model is configured.",
+                      [&deployments](const Request& request) -> Result<Response> {
+                        const LivePtr live = FALAJ_TRY(live_model(deployments, request));
+                        return as_json(config_document(path_param(request, "model"), *live));
+                      }));
+  routes.push_back(inference_route(
       Method::kGet, base + "/stats", read, "Counts and times of a model.",
       [&deployments](const Request& request) { return model_statistics(deployments, request); }));
   net::Route infer_route =
-      route(Method::kPost, base + "/infer",
-            {"serving.predict", net::Target::qualified("Deployment", "model")},
-            "Tensors in, tensors out: JSON, or JSON followed by binary tensors.",
-            [&deployments](const Request& request) { return infer(deployments, request); });
-  // A request may bring megabytes of rows: never on the event loop.
-  infer_route.runs_on = net::RunsOn::kPool;
+      later_route(Method::kPost, base + "/infer",
+                  {"serving.predict", net::Target::qualified("Deployment", "model")},
+                  "Tensors in, tensors out: JSON, or JSON followed by binary tensors.",
+                  [&deployments](const Request& request, const net::Reply& reply) {
+                    infer(deployments, request, reply);
+                  });
   infer_route.body_bytes_max = kInferBytesMax;
   routes.push_back(std::move(infer_route));
 }
@@ -258,11 +202,108 @@ int dialect_status(const Error& error) {
 
 }  // namespace
 
+std::string path_param(const Request& request, std::string_view name) {
+  const auto found = request.params.find(name);
+  return found == request.params.end() ? std::string() : found->second;
+}
+
+net::Route inference_route(Method method, std::string_view path, Demand demand,
+                           std::string_view summary, InferenceAnswer answer) {
+  net::Route made(method, path, net::Permission(demand.action), std::move(demand.target), summary,
+                  [answer = std::move(answer)](const Request& request) {
+                    Result<Response> response = answer(request);
+                    return response.ok() ? std::move(response).value()
+                                         : inference_error(response.error());
+                  });
+  made.dialect = "inference";
+  made.runs_on = net::RunsOn::kLoop;
+  return made;
+}
+
+std::string deployment_name(const Request& request) {
+  const std::string name = path_param(request, "model");
+  const std::string prefix = found_project(request).value_or("") + ".";
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
+Result<LivePtr> live_model(const serving::Deployments& deployments, const Request& request) {
+  const std::string name = path_param(request, "model");
+  LivePtr live = FALAJ_TRY(
+      deployments.find(ProjectName(found_project(request).value_or("")), deployment_name(request)));
+  const std::string version = path_param(request, "version");
+  if (!version.empty() && !names_version(version, *live)) {
+    return Error(ErrorId::kModelNotFound, "Request for unknown model: '" + name + "' version " +
+                                              version + " is not found; version " +
+                                              std::to_string(live->version.version) + " serves");
+  }
+  return live;
+}
+
+Rows rows_of(const serving::LiveModel& live) {
+  return has_batch(live.session->signature()) ? Rows::kFirstDimension : Rows::kNone;
+}
+
+net::Route later_route(Method method, std::string_view path, Demand demand,
+                       std::string_view summary, net::Handler handler) {
+  net::Route made(method, path, net::Permission(demand.action), std::move(demand.target), summary,
+                  nullptr);
+  made.handler = std::move(handler);
+  made.dialect = "inference";
+  made.runs_on = net::RunsOn::kPool;  // A request may bring megabytes: never on the event loop.
+  return made;
+}
+
+void run_infer(const serving::Deployments& deployments, const Request& request, const LivePtr& live,
+               InferRequest& parsed, serving::InferDone done) {
+  const Status checked =
+      check_inputs(parsed, live->session->signature(), path_param(request, "model"));
+  if (!checked.ok()) return done(checked.error());
+  serving::InferJob job;
+  job.inputs = std::move(parsed.inputs);
+  job.request_id = request.request_id;
+  job.share =
+      path_param(request, "version").empty() ? serving::MayShare::kYes : serving::MayShare::kNo;
+  job.tenant = principal_of(request).id;
+  job.priority = parsed.priority;
+  job.timeout = parsed.timeout;
+  job.deadline = request.deadline;
+  job.gone = request.gone;
+  deployments.infer(live, std::move(job), std::move(done));
+}
+
+Result<std::string_view> plain_body(const Request& request, std::string& unpacked) {
+  const std::string_view named = net::find_header(request.headers, "Content-Encoding");
+  const std::optional<net::Coding> coding = net::parse_coding(named);
+  if (!coding.has_value()) {
+    return Error(ErrorId::kUnimplemented, "Content-Encoding '" + std::string(named.substr(0, 32)) +
+                                              "' is not supported; send gzip, deflate or the " +
+                                              "body as it is");
+  }
+  if (*coding == net::Coding::kIdentity) return std::string_view(request.body);
+  const std::size_t most = net::inflated_max(request.body.size(), kInferBytesMax);
+  unpacked = FALAJ_TRY(net::inflate(request.body, *coding, most));
+  return std::string_view(unpacked);
+}
+
+Status pack_reply(const Request& request, Response& response) {
+  if (response.body.size() < kPackedBytesMin) return {};
+  const net::Coding coding =
+      net::accepted_coding(net::find_header(request.headers, "Accept-Encoding"));
+  if (coding == net::Coding::kIdentity) return {};
+  response.body = FALAJ_TRY(net::deflate(response.body, coding));
+  response.headers.emplace_back("Content-Encoding", net::coding_name(coding));
+  response.headers.emplace_back("Vary", "Accept-Encoding");
+  return {};
+}
+
 Response inference_error(const Error& error) {
   Value value;
   value["error"] = error.message;
   Response response = Response::json(to_json(value), dialect_status(error));
   response.error = error.id;
+  // What a client that packed its request otherwise may send instead.
+  if (response.status == 501) response.headers.emplace_back("Accept-Encoding", "gzip, deflate");
+  if (response.status == 503) response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 
@@ -271,6 +312,8 @@ std::vector<net::Route> inference_routes(InferenceServices services) {
   add_server_routes(services.deployments, services.version, routes);
   add_model_routes(services.deployments, "/v2/models/{model}", routes);
   add_model_routes(services.deployments, "/v2/models/{model}/versions/{version}", routes);
+  for (net::Route& route : repository_routes(services)) routes.push_back(std::move(route));
+  for (net::Route& route : v1_routes(services)) routes.push_back(std::move(route));
   return routes;
 }
 

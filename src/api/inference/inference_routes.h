@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "catalog/catalog.h"
 #include "net/router.h"
 #include "serving/deployments.h"
 
@@ -15,10 +16,12 @@ namespace falaj::api {
 // References into the program's services; they outlive the router.
 struct InferenceServices {
   serving::Deployments& deployments;
-  std::string version;  // Of the server, for GET /v2.
+  const catalog::Catalog& catalog;  // Whose project has which zone.
+  std::string version;              // Of the server, for GET /v2.
 };
 
-// Every route under /v2. Errors are {"error": "…"} with the status the dialect gives them.
+// Every route under /v2, and /v1/models with `:predict`. Errors are {"error": "…"} with the status
+// the dialect gives them.
 std::vector<net::Route> inference_routes(InferenceServices services);
 
 // An error as this dialect writes it: 404, 503, 501, 500, 403 and 413 by its class, 400 for the

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/testing/caller.h"
+#include "api/testing/declared_project.h"
 #include "base/json.h"
 #include "serving/testing/serving_world.h"
 
@@ -23,7 +24,7 @@ class InferenceTest : public ::testing::Test {
     world_.apply("Deployment", "fraud", R"({"model":"fraud"})");
     world_.promote(world_.register_linear(2, 1));
     ASSERT_TRUE(world_.deployments->tick().ok());
-    for (net::Route& route : inference_routes({*world_.deployments, "9.9"})) {
+    for (net::Route& route : inference_routes({*world_.deployments, catalog_, "9.9"})) {
       router_.add(std::move(route));
     }
   }
@@ -42,7 +43,10 @@ class InferenceTest : public ::testing::Test {
       none.status = match.path_known ? 405 : 404;
       return none;
     }
-    return match.route->sync_handler(request);
+    if (match.route->handler == nullptr) return match.route->sync_handler(request);
+    Response answer;
+    match.route->handler(request, [&answer](Response given) { answer = std::move(given); });
+    return answer;
   }
   Value get(const std::string& path, int status = 200) {
     const Response response = send(Method::kGet, path);
@@ -55,6 +59,8 @@ class InferenceTest : public ::testing::Test {
   }
 
   serving::testing::ServingWorld world_;
+  catalog::Catalog catalog_{*world_.sql, world_.audit, world_.clock,
+                            testing::declare_project(world_), [] {}};
   net::Router router_;
 };
 
@@ -184,6 +190,74 @@ TEST_F(InferenceTest, is_not_ready_while_a_deployment_cannot_be_loaded) {
   EXPECT_EQ(error.find("broken"), std::string::npos) << "anyone may ask: " << error;
 }
 
+TEST_F(InferenceTest, unloads_and_loads_a_deployment_and_writes_it_down) {
+  const auto post = [&](const std::string& path, std::string body = "") {
+    return send(Method::kPost, path, std::move(body));
+  };
+  const std::string row =
+      R"({"inputs":[{"name":"input","shape":[1,2],"datatype":"FP32","data":[1,2]}]})";
+  ASSERT_EQ(infer(row).status, 200);
+  const Response unloaded =
+      post("/v2/repository/models/fraud/unload", R"({"parameters":{"unload_dependents":false}})");
+  EXPECT_EQ(unloaded.status, 200) << unloaded.body;
+  EXPECT_EQ(unloaded.body, "");
+  EXPECT_EQ(infer(row).status, 503);
+  EXPECT_EQ(send(Method::kGet, "/v2/models/fraud/ready").status, 400);
+  EXPECT_EQ(get("/v2/health/ready")["ready"], Value(true)) << "nobody asked for it to be there";
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(infer(row).status, 503) << "a tick must not bring it back";
+  EXPECT_EQ(post("/v2/repository/index").body,
+            R"([{"name":"fraud","reason":"unloaded by request","state":"UNAVAILABLE"}])");
+  EXPECT_EQ(post("/v2/repository/index", R"({"ready":true})").body, "[]");
+  EXPECT_EQ(post("/v2/repository/index", R"({"ready":7})").status, 400);
+
+  EXPECT_EQ(post("/v2/repository/models/fraud/load").status, 200);
+  EXPECT_EQ(infer(row).status, 200);
+  EXPECT_EQ(world_.audited("deployment.unload").size(), 1U);
+  EXPECT_EQ(world_.audited("deployment.load").size(), 1U);
+  EXPECT_EQ(world_.audited("deployment.load")[0].actor, "user:dev");
+
+  EXPECT_EQ(post("/v2/repository/models/nobody/load").status, 404);
+  EXPECT_EQ(post("/v2/repository/models/nobody/unload").status, 404);
+  EXPECT_EQ(post("/v2/repository/models/fraud/load", "{").status, 400);
+  for (const char* brought : {"config", "file:1/model.onnx"}) {
+    EXPECT_EQ(post("/v2/repository/models/fraud/load",
+                   R"({"parameters":{")" + std::string(brought) + R"(":"x"}})")
+                  .status,
+              501);
+  }
+  world_.apply("Deployment", "waiting", R"({"model":"other"})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  const Response failed = post("/v2/repository/models/waiting/load");
+  EXPECT_EQ(failed.status, 503);
+  EXPECT_NE(failed.body.find("failed to load 'waiting'"), std::string::npos) << failed.body;
+}
+
+TEST_F(InferenceTest, answers_v1_in_rows_and_in_columns) {
+  const auto predict = [&](std::string body, const std::string& path = "/v1/models/fraud:predict") {
+    return send(Method::kPost, path, std::move(body));
+  };
+  EXPECT_EQ(predict(R"({"instances":[[1,2],[3,4]]})").body, R"({"predictions":[[5],[11]]})");
+  EXPECT_EQ(predict(R"({"instances":[{"input":[1,2]}],"signature_name":"x"})").body,
+            R"({"predictions":[[5]]})");
+  EXPECT_EQ(predict(R"({"inputs":[[1,2],[3,4]]})").body, R"({"outputs":[[5],[11]]})");
+  EXPECT_EQ(predict(R"({"inputs":{"input":[[1,2]]}})").body, R"({"outputs":[[5]]})");
+  for (const char* path : {"/v1/models/pay.fraud:predict", "/v1/models/fraud/versions/1:predict",
+                           "/v1/models/fraud/labels/champion:predict"}) {
+    EXPECT_EQ(predict(R"({"instances":[[1,2]]})", path).body, R"({"predictions":[[5]]})") << path;
+  }
+  EXPECT_EQ(get("/v1/models/fraud")["ready"], Value(true));
+  EXPECT_EQ(send(Method::kGet, "/v1/models/nobody").status, 404);
+  EXPECT_EQ(predict(R"({"instances":[[1,2]]})", "/v1/models/fraud/versions/7:predict").status, 404);
+  for (const char* wrong :
+       {"", "{}", R"({"instances":[]})", R"({"instances":[[1]]})", R"({"instances":[[1,2],[3]]})",
+        R"({"instances":[["a","b"]]})", R"({"instances":[[1,2]],"inputs":[[1,2]]})",
+        R"({"instances":[{"other":[1,2]}]})", R"({"instances":{"input":[1,2]}})",
+        R"({"inputs":{"other":[[1,2]]}})", R"({"inputs":7})"}) {
+    EXPECT_EQ(predict(wrong).status, 400) << wrong;
+  }
+}
+
 TEST_F(InferenceTest, lists_models_and_counts_requests) {
   ASSERT_EQ(infer(R"({"inputs":[{"name":"input","shape":[3,2],"datatype":"FP32",)"
                   R"("data":[1,2,3,4,5,6]}]})")
@@ -198,6 +272,7 @@ TEST_F(InferenceTest, lists_models_and_counts_requests) {
     EXPECT_EQ(model["execution_count"], Value(1));
     EXPECT_EQ(model["inference_stats"]["success"]["count"], Value(1));
     EXPECT_GT(model["inference_stats"]["success"].integer("ns"), 0);
+    EXPECT_GT(model.integer("last_inference"), 0);
   }
   const Response index = send(Method::kPost, "/v2/repository/index");
   EXPECT_EQ(index.body, R"([{"name":"fraud","state":"READY","version":"1"}])");

@@ -42,20 +42,32 @@ Result<security::AuditEntry> entry_of(Services& services, const net::Request& re
 Result<Value> replay(Services& services, const net::Request& request) {
   const security::AuditEntry entry = FALAJ_TRY(entry_of(services, request));
   Value reply;
-  reply["action"] = loop::to_value(FALAJ_TRY(loop::replay(entry)));
+  if (entry.action.starts_with("rollout.")) {
+    const auto decision = FALAJ_TRY(serving::rollout::replay(entry));
+    reply["action"]["kind"] = serving::rollout::verdict_name(decision.verdict);
+    reply["action"]["reason"] = decision.reason;
+  } else {
+    reply["action"] = loop::to_value(FALAJ_TRY(loop::replay(entry)));
+  }
   reply["ok"] = true;
   reply["sequence"] = entry.sequence;
   return reply;
 }
 
-// The texts behind an entry's commitments: reasons, and the rows of a batch of reads.
-Result<Value> open_entry(Services& services, const net::Request& request) {
-  const security::AuditEntry entry = FALAJ_TRY(entry_of(services, request));
+security::RequestContext context_about(const net::Request& request,
+                                       const security::AuditEntry& entry) {
   security::RequestContext context;
   context.principal = principal_of(request);
   context.project = ProjectName(entry.project);
   context.request_id = request.request_id;
   context.traceparent = request.traceparent;
+  return context;
+}
+
+// The texts behind an entry's commitments: reasons, and the rows of a batch of reads.
+Result<Value> open_entry(Services& services, const net::Request& request) {
+  const security::AuditEntry entry = FALAJ_TRY(entry_of(services, request));
+  const security::RequestContext context = context_about(request, entry);
   // Who looked is written down before anything is told.
   Value looked;
   looked["entry"] = entry.sequence;
@@ -70,6 +82,21 @@ Result<Value> open_entry(Services& services, const net::Request& request) {
     row["text"] = opening.text;
     reply["openings"].push(std::move(row));
   }
+  return reply;
+}
+
+Result<Value> erase_openings(Services& services, const net::Request& request) {
+  const security::AuditEntry entry = FALAJ_TRY(entry_of(services, request));
+  if (entry.actor == principal_of(request).id) {
+    return note_denied(request, "keys.shred", {entry.project, "AuditEntry", "", nullptr},
+                       Error{Code::kPermissionDenied,
+                             "nobody erases the texts of their own entry: somebody else must"})
+        .error();
+  }
+  Value reply;
+  reply["sequence"] = entry.sequence;
+  reply["erased"] =
+      FALAJ_TRY(services.audit.erase_openings(context_about(request, entry), entry.sequence));
   return reply;
 }
 
@@ -99,7 +126,7 @@ std::vector<net::Route> audit_routes(Services& services) {
   routes.push_back(
       value_route(Method::kPost, "/api/v1/audit/{sequence}:replay",
                   {"audit.verify", net::Target::record("AuditEntry", "sequence")},
-                  "Recomputes a loop decision from its recorded inputs.",
+                  "Recomputes a decision of the loop or of a rollout from its recorded inputs.",
                   [&](const net::Request& request) { return replay(services, request); }));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/audit/{sequence}:open",
@@ -107,6 +134,13 @@ std::vector<net::Route> audit_routes(Services& services) {
       "One entry with the texts behind its commitments (reasons, rows of reads), as far "
       "as their keys exist. That they were read is an entry itself.",
       [&](const net::Request& request) { return open_entry(services, request); }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/audit/{sequence}:erase",
+      // Of the platform, for entries of a project too: its own people do not erase who read what.
+      {"keys.shred", net::Target::platform("AuditEntry", "sequence")},
+      "Forgets the texts behind an entry's commitments (names, addresses, reasons): the entry and "
+      "its proofs stay. The erasure is an entry itself.",
+      [&](const net::Request& request) { return erase_openings(services, request); }));
   return routes;
 }
 

@@ -2,6 +2,8 @@
 #include "api/native/exchange.h"
 #include "api/native/log_feed.h"
 #include "api/native/services.h"
+#include "jobs/capture.h"
+#include "jobs/exit_error.h"
 #include "jobs/request.h"
 
 namespace falaj::api {
@@ -9,45 +11,65 @@ namespace {
 
 JobId id_of(const net::Request& request) { return JobId(request.params.find("id")->second); }
 
-constexpr std::size_t kCommandShown = 256;
 constexpr std::size_t kErrorShown = 512;
 
-// Never within a character.
-void cut(std::string& text, std::size_t bytes_max) {
-  if (text.size() <= bytes_max) return;
-  while (bytes_max > 0 && (text[bytes_max] & 0xC0) == 0x80) --bytes_max;
-  text.resize(bytes_max);
+// For lists: the queue has left out the long parts of payloads. The job alone shows all.
+void shorten(jobs::Job& job) {
+  job.error = jobs::without_log(job.error);
+  jobs::cut(job.error, kErrorShown);
 }
 
-// For lists: many jobs at once would be hundreds of megabytes. The job alone shows all.
-void shorten(jobs::Job& job) {
-  cut(job.error, kErrorShown);
-  Value& payload = job.spec.payload;
-  if (job.spec.type != jobs::kCommandType || !payload.is_object()) return;
-  payload.as_object().erase("env");
-  Value shown = Value::array();
-  std::size_t left = kCommandShown;
-  for (std::string& word : jobs::command_of(payload)) {
-    if (left == 0) break;
-    const bool whole = word.size() <= left;
-    cut(word, left);
-    left = whole ? left - word.size() : 0;
-    shown.push(std::move(word));
+// What the caller says of the code, and what only the server knows.
+Result<Value> capture_of(Services& services, const security::RequestContext& context,
+                         const Value& said) {
+  Value out = FALAJ_TRY(jobs::decode_capture(said));
+  if (out.is_null()) return out;
+  if (out["data"].is_object()) {
+    const auto manifest =
+        FALAJ_TRY(services.training_sets.latest(context.project, out["data"].text("training_set")));
+    out["data"]["fingerprint"] = manifest.data_sha256;
   }
-  payload["command"] = std::move(shown);
+  out["machine"] = jobs::machine_facts();
+  return out;
+}
+
+Result<jobs::JobSpec> spec_of(Services& services, const security::RequestContext& context,
+                              const Value& body) {
+  const jobs::Submission submission = FALAJ_TRY(jobs::decode_submission(body));
+  jobs::JobSpec spec;
+  spec.type = jobs::kCommandType;
+  spec.payload = jobs::payload_of(submission);
+  Value captured = FALAJ_TRY(capture_of(services, context, body["capture"]));
+  if (!captured.is_null()) spec.payload["capture"] = std::move(captured);
+  spec.attempts_max = submission.attempts_max;
+  spec.request = submission.request;
+  return spec;
 }
 
 Result<Value> submit(Services& services, const net::Request& request) {
   const auto context = FALAJ_TRY(context_of(request, services.catalog));
   const Value body = FALAJ_TRY(body_of(request));
-  const jobs::Submission submission = FALAJ_TRY(jobs::decode_submission(body));
-  jobs::JobSpec spec;
-  spec.type = jobs::kCommandType;
-  spec.payload = jobs::payload_of(submission);
-  spec.attempts_max = submission.attempts_max;
-  spec.request = submission.request;
+  jobs::JobSpec spec = FALAJ_TRY(spec_of(services, context, body));
   const JobId id = FALAJ_TRY(services.jobs.submit(context, std::move(spec)));
   return to_value(FALAJ_TRY(services.jobs.get(id)));
+}
+
+Result<Value> submit_array(Services& services, const net::Request& request) {
+  const auto context = FALAJ_TRY(context_of(request, services.catalog));
+  Value body = FALAJ_TRY(body_of(request));
+  const Value count = body["count"];
+  if (body.is_object()) body.as_object().erase("count");
+  jobs::JobSpec spec = FALAJ_TRY(spec_of(services, context, body));
+  if (!count.is_int() || count.as_int() < 1) {
+    return Error(ErrorId::kMissingField, "job array: 'count' is needed: how many jobs, from 1 on");
+  }
+  const auto ids = FALAJ_TRY(services.jobs.submit_array(context, std::move(spec),
+                                                        static_cast<std::size_t>(count.as_int())));
+  Value value;
+  value["count"] = count;
+  value["jobs"] = Value::array();
+  for (const JobId& id : ids) value["jobs"].push(id.str());
+  return value;
 }
 
 // Holds no thread: those who wait must not keep others from being answered.
@@ -99,8 +121,33 @@ net::Response follow(LogFeed& logs, const net::Request& request) {
   return response;
 }
 
+Result<std::string> log_of(Services& services, const net::Request& request) {
+  const std::int64_t attempt = FALAJ_TRY(query_integer(request, "attempt", 0, 1'000'000));
+  return services.jobs.log_tail(id_of(request), static_cast<int>(attempt));
+}
+
+Result<Value> list(Services& services, const net::Request& request) {
+  auto jobs = FALAJ_TRY(services.jobs.list(project_of(request)));
+  keep_visible(jobs, request, "jobs.read", "Job",
+               [](const jobs::Job& job) { return job.id.str(); });
+  for (jobs::Job& job : jobs) shorten(job);
+  return list_value("jobs", jobs);
+}
+
 Result<Value> one(Services& services, const net::Request& request) {
   return to_value(FALAJ_TRY(services.jobs.get(id_of(request))));
+}
+
+void add_usage_routes(Services& services, std::vector<net::Route>& routes) {
+  using net::Method;
+  routes.push_back(value_route(
+      Method::kGet, "/api/v1/jobs/{id}/usage", {"jobs.read", net::Target::record("Job", "id")},
+      "How a command's newest attempt used processors, memory and disks, over its time.",
+      [&](const net::Request& request) { return services.jobs.curve(id_of(request)); }));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/job-usage", {"jobs.read", net::Target::listed("Job")},
+                  "Jobs that run now and what they take, and the machine they share.",
+                  [&](const net::Request& request) { return usage(services, request); }));
 }
 
 }  // namespace
@@ -110,19 +157,19 @@ std::vector<net::Route> job_routes(Services& services, LogFeed& logs) {
   std::vector<net::Route> routes;
   routes.push_back(value_route(
       Method::kPost, "/api/v1/jobs", {"jobs.submit", net::Target::in_project("Job")},
-      "Submits a command: {command[], env, resources{cpus, memory, gpus}, queue, priority, "
-      "time_max, attempts_max, after[], name}.",
+      "Submits a command: {command[], env, resources{cpus, memory, gpus, disk, bound}, queue, "
+      "priority, time_max, deadline, attempts_max, after[], name, runtime, array{index, count}, "
+      "capture}.",
       [&](const net::Request& request) { return submit(services, request); }, 202));
-  routes.push_back(value_route(Method::kGet, "/api/v1/jobs",
-                               {"jobs.read", net::Target::listed("Job")},
-                               "Jobs of a project, newest first, shortened.",
-                               [&](const net::Request& request) -> Result<Value> {
-                                 auto jobs = FALAJ_TRY(services.jobs.list(project_of(request)));
-                                 keep_visible(jobs, request, "jobs.read", "Job",
-                                              [](const jobs::Job& job) { return job.id.str(); });
-                                 for (jobs::Job& job : jobs) shorten(job);
-                                 return list_value("jobs", jobs);
-                               }));
+  routes.push_back(value_route(
+      Method::kPost, "/api/v1/job-arrays", {"jobs.submit", net::Target::in_project("Job")},
+      "Submits a command `count` times, all or none; as a job, and {count}. Answers {count, "
+      "jobs[]}.",
+      [&](const net::Request& request) { return submit_array(services, request); }, 202));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/jobs", {"jobs.read", net::Target::listed("Job")},
+                  "Jobs of a project, newest first, shortened.",
+                  [&](const net::Request& request) { return list(services, request); }));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/jobs/{id}", {"jobs.read", net::Target::record("Job", "id")},
       "One job.", [&](const net::Request& request) { return one(services, request); }));
@@ -133,14 +180,15 @@ std::vector<net::Route> job_routes(Services& services, LogFeed& logs) {
   routes.back().handler = [&](const net::Request& request, const net::Reply& reply) {
     wait_run(services, request, reply);
   };
-  routes.emplace_back(Method::kGet, "/api/v1/jobs/{id}/log", net::Permission("jobs.read"),
-                      net::Target::record("Job", "id"),
-                      "The last 64 KiB of what the job's process printed.",
-                      [&](const net::Request& request) {
-                        auto text = services.jobs.log_tail(id_of(request));
-                        if (!text.ok()) return net::problem(text.error(), request);
-                        return net::Response::text(std::move(text).value());
-                      });
+  routes.emplace_back(
+      Method::kGet, "/api/v1/jobs/{id}/log", net::Permission("jobs.read"),
+      net::Target::record("Job", "id"),
+      "The last 64 KiB of what the job's process printed; ?attempt= of an earlier one.",
+      [&](const net::Request& request) {
+        auto text = log_of(services, request);
+        if (!text.ok()) return net::problem(text.error(), request);
+        return net::Response::text(std::move(text).value());
+      });
   routes.back().gives = net::Gives::kFile;
   routes.push_back(value_route(
       Method::kPost, "/api/v1/jobs/{id}:cancel", {"jobs.cancel", net::Target::record("Job", "id")},
@@ -168,10 +216,7 @@ std::vector<net::Route> job_routes(Services& services, LogFeed& logs) {
       "ends with {status}.",
       [&](const net::Request& request) { return follow(logs, request); });
   routes.back().gives = net::Gives::kFile;
-  routes.push_back(
-      value_route(Method::kGet, "/api/v1/job-usage", {"jobs.read", net::Target::listed("Job")},
-                  "Jobs that run now and what they take, and the machine they share.",
-                  [&](const net::Request& request) { return usage(services, request); }));
+  add_usage_routes(services, routes);
   return routes;
 }
 

@@ -83,7 +83,7 @@ class NativeRoutesTest : public ::testing::Test {
   }
 
   serving::testing::ServingWorld world_{{tracking::kTrackingMigration, jobs::kJobsMigration,
-                                         jobs::kJobEventsMigration,
+                                         jobs::kJobEventsMigration, jobs::kJobPayloadsMigration,
                                          monitoring::kMonitoringMigration, loop::kLoopMigration}};
   catalog::Catalog catalog_{*world_.sql, world_.audit, world_.clock, kinds(), [] {}};
   tracking::Runs runs_{*world_.sql, world_.audit, world_.clock};
@@ -102,30 +102,31 @@ class NativeRoutesTest : public ::testing::Test {
                                [](std::string_view) { return serving::Inspected(); }, "test"};
   security::access::Denials denials_;
   security::residency::Exits exits_{*world_.sql, world_.audit, world_.clock, {}};
-  Services services_{
-      catalog_,
-      *world_.ingest,
-      *world_.training_sets,
-      [this](const ProjectName& project) { return features::view_stats(*world_.sql, project); },
-      [this](const ProjectName& project, const BlobId& id) {
-        return features::read_quarantine(*world_.sql, *world_.blobs, project, id);
-      },
-      runs_,
-      *queue_,
-      trainer_,
-      *world_.models,
-      import_,
-      *world_.deployments,
-      monitors_,
-      loop_,
-      world_.audit,
-      denials_,
-      exits_,
-      world_.metrics,
-      world_.clock,
-      "1",
-      "b",
-      {}};
+  Services services_{catalog_,
+                     *world_.ingest,
+                     *world_.training_sets,
+                     [this](const ProjectName& project) {
+                       return features::view_stats(*world_.sql, world_.online.get(), project);
+                     },
+                     [this](const ProjectName& project, const BlobId& id) {
+                       return features::read_quarantine(*world_.sql, *world_.blobs, project, id);
+                     },
+                     runs_,
+                     *queue_,
+                     trainer_,
+                     *world_.models,
+                     import_,
+                     *world_.deployments,
+                     monitors_,
+                     loop_,
+                     world_.audit,
+                     denials_,
+                     exits_,
+                     world_.metrics,
+                     world_.clock,
+                     "1",
+                     "b",
+                     {}};
   net::Router router_;
 };
 

@@ -184,8 +184,10 @@ Result<Value> projects_value(const Services& services, const net::Request& reque
   Value::Array list;
   for (const auto& object : FALAJ_TRY(services.catalog.list("Project", ""))) {
     // Listed for who may do anything in it, be it to one object.
-    if (!policies_of(request).visible(asking(request, "", {object.name, "", "", nullptr})))
+    if (!policies_of(request).visible(asking(request, "", {object.name, "", "", nullptr})) ||
+        !reaches(request, object.name)) {
       continue;
+    }
     Value row;
     row["name"] = object.name;
     row["zone"] = object.spec.text("zone");
@@ -239,13 +241,18 @@ Result<Value> remove(Services& services, const net::Request& request) {
   return reply;
 }
 
+// A Project's declaration is of the project: its zone, purpose and quota go where its data may.
+const std::string& project_of_object(const catalog::Object& object) {
+  return object.kind == "Project" ? object.name : object.project;
+}
+
 // Of every kind and project: what the caller may read.
 Result<Value> object_list(Services& services, const net::Request& request) {
   auto objects = FALAJ_TRY(services.catalog.list(request.query_param("kind").value_or(""),
                                                  request.query_param("project").value_or("")));
   std::erase_if(objects, [&](const catalog::Object& object) {
     return !security::access::may_read(policies_of(request), asking(request, ""), object) ||
-           !reaches(request, object.project);
+           !reaches(request, project_of_object(object));
   });
   return list_value("objects", objects);
 }

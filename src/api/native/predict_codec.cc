@@ -1,7 +1,6 @@
 #include "api/native/predict_codec.h"
 
-#include <simdjson.h>
-
+#include "api/native/entity_json.h"
 #include "base/json.h"
 
 namespace falaj::api {
@@ -13,79 +12,6 @@ Error malformed(std::string_view what) {
   return Error{ErrorId::kMalformedJson,
                "predict body: " + std::string(what) +
                    "; expected {\"entity\": {\"customer_id\": 42}} or {\"entities\": [{…}]}"};
-}
-
-// Fills a request's entities from the first, using again what stood there before.
-class Entities {
- public:
-  explicit Entities(std::vector<EntityKeys>& all) : all_(all) {}
-  ~Entities() { all_.resize(count_); }
-  Entities(const Entities&) = delete;
-  Entities& operator=(const Entities&) = delete;
-
-  std::size_t count() const { return count_; }
-  EntityKeys& next() {
-    if (count_ == all_.size()) all_.emplace_back();
-    EntityKeys& keys = all_[count_++];
-    keys.clear();
-    return keys;
-  }
-
- private:
-  std::vector<EntityKeys>& all_;
-  std::size_t count_ = 0;
-};
-
-Status parse_entity(dom::element element, EntityKeys& keys) {
-  dom::object object;
-  if (element.get(object) != simdjson::SUCCESS) {
-    return Error{ErrorId::kWrongType, "predict body: an entity is an object of key: id"};
-  }
-  keys.reserve(object.size());
-  for (const dom::key_value_pair member : object) {
-    std::int64_t number = 0;
-    std::string_view text;
-    if (member.value.get(number) == simdjson::SUCCESS) {
-      keys.emplace_back(std::string(member.key), number);
-    } else if (member.value.get(text) == simdjson::SUCCESS) {
-      keys.emplace_back(std::string(member.key), std::string(text));
-    } else {
-      return Error{ErrorId::kWrongType, "predict body: key '" + std::string(member.key) +
-                                            "' must be a whole number or a text"};
-    }
-  }
-  return {};
-}
-
-Status parse_entities(dom::element element, Entities& entities) {
-  dom::array list;
-  if (element.get(list) != simdjson::SUCCESS) {
-    return Error{ErrorId::kWrongType, "predict body: entities must be a list"};
-  }
-  for (const dom::element item : list) {
-    if (entities.count() == PredictRequest::kEntitiesMax) {
-      return Error{ErrorId::kOutOfRange, "predict body: over " +
-                                             std::to_string(PredictRequest::kEntitiesMax) +
-                                             " entities; split the request"};
-    }
-    FALAJ_TRY(parse_entity(item, entities.next()));
-  }
-  return {};
-}
-
-void append_entity(std::string& out, const EntityKeys& keys) {
-  out += '{';
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (i > 0) out += ',';
-    append_json_string(out, keys[i].first);
-    out += ':';
-    if (const auto* number = std::get_if<std::int64_t>(&keys[i].second)) {
-      out += std::to_string(*number);
-    } else {
-      append_json_string(out, std::get<std::string>(keys[i].second));
-    }
-  }
-  out += '}';
 }
 
 void append_explanation(std::string& out, const serving::EntityPrediction& prediction) {
@@ -111,21 +37,14 @@ void append_explanation(std::string& out, const serving::EntityPrediction& predi
 }  // namespace
 
 Status parse_predict(std::string_view body, PredictRequest& into) {
-  if (body.empty()) return malformed("the body is empty");
-  // One parser a thread: its buffers grow once and are reused for every request.
-  thread_local dom::parser parser;
-  dom::element root;
-  if (parser.parse(body.data(), body.size()).get(root) != simdjson::SUCCESS) {
-    return malformed("not valid JSON");
-  }
   dom::object object;
-  if (root.get(object) != simdjson::SUCCESS) return malformed("not an object");
-  Entities entities(into.entities);
+  if (const char* fault = parse_object(body, object)) return malformed(fault);
+  EntityList entities("predict body", into.entities);
   for (const dom::key_value_pair member : object) {
     if (member.key == "entity") {
-      FALAJ_TRY(parse_entity(member.value, entities.next()));
+      FALAJ_TRY(entities.add(member.value));
     } else if (member.key == "entities") {
-      FALAJ_TRY(parse_entities(member.value, entities));
+      FALAJ_TRY(entities.add_all(member.value, PredictRequest::kEntitiesMax));
     } else {
       return Error{
           ErrorId::kUnknownField,

@@ -11,8 +11,7 @@
 
 namespace falaj::api {
 
-// One entity: column name → id, in the order they stood.
-using EntityKeys = std::vector<std::pair<std::string, features::KeyPart>>;
+using features::EntityKeys;
 
 struct PredictRequest {
   std::vector<EntityKeys> entities;

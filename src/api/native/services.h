@@ -25,6 +25,7 @@
 #include "security/residency/exits.h"
 #include "serving/deployments.h"
 #include "serving/model_import.h"
+#include "serving/rollout/rollouts.h"
 #include "tracking/runs.h"
 #include "training/train_jobs.h"
 
@@ -63,6 +64,7 @@ struct Services {
   registry::RetrainDue* retrain_due = nullptr;
   EraseSubject erase{};
   const security::Quotas* quotas = nullptr;
+  serving::rollout::Rollouts* rollouts = nullptr;
   security::access::Emergencies* emergencies = nullptr;
   // The id of "user:NAME" or "service:NAME"; an id is its own. Empty: names are taken as they are.
   std::function<std::optional<std::string>(const std::string& subject)> resolve_subject{};
@@ -91,6 +93,7 @@ std::vector<net::Route> training_routes(Services& services);
 std::vector<net::Route> job_routes(Services& services, LogFeed& logs);
 std::vector<net::Route> model_routes(Services& services);
 std::vector<net::Route> deployment_routes(Services& services);
+std::vector<net::Route> rollout_routes(Services& services);
 std::vector<net::Route> monitoring_routes(Services& services);
 std::vector<net::Route> access_routes(Services& services);
 std::vector<net::Route> audit_routes(Services& services);

@@ -98,6 +98,7 @@ std::vector<net::Route> native_routes(Services& services, LiveFeed& feed) {
   add(job_routes(services, feed.logs()));
   add(model_routes(services));
   add(deployment_routes(services));
+  add(rollout_routes(services));
   add(monitoring_routes(services));
   add(access_routes(services));
   add(audit_routes(services));

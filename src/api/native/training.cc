@@ -12,8 +12,12 @@ Result<Value> run_job(Services& services, const net::Request& request) {
   Fields fields(body, "run");
   const std::string manifest = FALAJ_TRY(fields.text("training_set_id"));
   FALAJ_TRY(fields.finish());
-  const auto started =
-      FALAJ_TRY(services.trainer.run(context, request.params.find("name")->second, manifest));
+  const std::string& name = request.params.find("name")->second;
+  const std::string engine = FALAJ_TRY(services.trainer.engine_of(context.project, name));
+  if (engine == "command") {
+    FALAJ_TRY(check(request, "jobs.submit", {context.project.str(), "Job", "", nullptr}));
+  }
+  const auto started = FALAJ_TRY(services.trainer.run(context, name, manifest));
   Value reply;
   reply["run"] = started.run.str();
   reply["job"] = started.job.str();

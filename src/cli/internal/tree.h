@@ -5,8 +5,10 @@
 #include <functional>
 #include <string>
 
+#include "cli/advise.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/feature_commands.h"
 #include "cli/internal/words.h"
 #include "cli/job_commands.h"
 
@@ -44,7 +46,10 @@ class Tree {
   void add_demo();
   void add_objects();
   void add_data();
+  void add_features();
+  void add_infer(CLI::App& features);
   void add_models();
+  void add_rollouts();
   void add_watch();
   void add_jobs();
   void add_access();
@@ -61,6 +66,7 @@ class Tree {
   void add_simulate();
   void add_policy_plan();
   void add_launch();
+  void add_advise(CLI::App& train);
   void add_topology();
   void add_checkpoints();
   void add_config();
@@ -77,8 +83,12 @@ class Tree {
   const Hooks& hooks_;
   Words words_;
   ExportChoice export_;
+  FeatureChoice features_;
+  InferChoice infer_;
   SimulateChoice simulate_;
+  ReplayChoice replay_;
   LaunchChoice launch_;
+  AdviseChoice advise_;
   KeepChoice keep_;
   JobChoice job_;
   CLI::App root_;

@@ -42,6 +42,7 @@ struct Words {
   bool log = false;
   bool follow = false;
   bool crowded = false;
+  std::int64_t attempt = 0;
   bool platform = false;
   std::string kind;
   std::string name;

@@ -19,9 +19,13 @@ enum class Step : std::uint8_t {
   kMemoryGroup,
   kProcessGroup,
   kCpuGroup,
+  kCpuSet,
+  kIoGroup,
+  kAffinity,
   kProcessLimit,
   kMemoryLimit,
   kNamespaces,
+  kProcesses,
   kLandlockFiles,
   kLandlockNetwork,
   kCapabilities,
@@ -41,12 +45,15 @@ constexpr StepSet step_bit(Step step) { return StepSet{1} << static_cast<unsigne
 struct SandboxPlan {
   bool enabled = false;
   bool network = false;
-  int landlock_error = 0;  // Why there is no ruleset for files, as an errno.
-  Fd landlock_files;       // Ruleset: what may be read, written and executed.
-  Fd landlock_network;     // Ruleset: no TCP; used when the network namespace is refused.
-  std::string uid_map;     // For the user namespace of an unprivileged parent.
+  bool interfaces = false;
+  int landlock_error = 0;           // Why there is no ruleset for files, as an errno.
+  Fd landlock_files;                // Ruleset: what may be read, written and executed.
+  std::uint64_t landlock_read = 0;  // The right to read, as far as that ruleset knows it.
+  Fd landlock_network;              // Ruleset: no TCP; used when the network namespace is refused.
+  std::string uid_map;              // For the user namespace of an unprivileged parent.
   std::string gid_map;
   bool privileged = false;
+  int network_fd = -1;   // A network to enter instead of making one; the parent's.
   StepSet required = 0;  // What must be granted before the program may run.
 };
 

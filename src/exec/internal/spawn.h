@@ -25,10 +25,17 @@ struct Spawned {
   bool in_memory_group = false;
 };
 
-// Forks; the child sets itself up and becomes the program by itself, which take_report() tells.
+// Makes a process, which sets itself up and becomes the program by itself; take_report() tells.
+// Where it can, it uses our memory until then and this thread waits for it: a millisecond or more.
 // The child dies with the calling *thread* (PR_SET_PDEATHSIG), so that no job outlives its server:
-// call this on a thread that lives until the child has been reaped. `group` may be null.
-Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group);
+// call this on a thread that lives until the child has been reaped. `group` may be null; `network`
+// is entered instead of a new one, if it is open and the sandbox asks for one of its own.
+enum class Orphans : std::uint8_t {
+  kOfTheMachine,  // What its children leave behind goes to whoever takes them.
+  kItsOwn,        // … stays with it until it ends, and then goes to its parent.
+};
+Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group, const Fd& network,
+                      Orphans orphans);
 
 enum class Beginning : std::uint8_t { kNotYet, kBegun };
 // What the child has reported since; does not wait. An error says why it did not become the

@@ -11,6 +11,8 @@
 #include "base/result.h"
 #include "exec/child.h"
 #include "exec/internal/control_group.h"
+#include "exec/internal/folder_meter.h"
+#include "exec/internal/networks.h"
 #include "exec/internal/spawn.h"
 
 namespace falaj::exec::internal {
@@ -22,7 +24,9 @@ enum class GroupUse : std::uint8_t {
 
 struct SupervisedOptions {
   GroupUse group = GroupUse::kAsNeeded;
-  std::string group_tag;  // See ControlGroup::create.
+  std::string group_tag;          // See ControlGroup::create.
+  SpareGroups* groups = nullptr;  // Where a control group may come from that was used before.
+  Networks* networks = nullptr;   // Where a sandbox's own network comes from, if not from nowhere.
 };
 
 // What a process and its descendants have used so far. 0 where the kernel does not say.
@@ -68,13 +72,20 @@ class Supervised {
   ChildExit reap();
   // Gives the control group away once reaped: removing it may take a while.
   std::unique_ptr<ControlGroup> take_group() { return std::move(group_); }
+  // The network of a reaped one, if nothing can be left in it: to be used again.
+  Fd take_network();
 
  private:
   Supervised() = default;
   void signal_group(int signal) const;
+  void look_at_disk();
+  bool fills_too_much() const;
 
   ChildSpec spec_;
   std::unique_ptr<ControlGroup> group_;
+  Fd network_;
+  bool network_clean_ = false;  // Known once it was reaped.
+  bool keeps_orphans_ = false;  // For want of a group.
   Spawned process_;
   std::vector<std::string> refused_;
   std::int64_t started_ = 0;
@@ -82,6 +93,9 @@ class Supervised {
   std::int64_t kill_at_ = kNever;
   bool ending_ = false;
   bool watch_memory_ = false;
+  std::optional<FolderMeter> disk_;  // While there is a limit to keep.
+  std::int64_t disk_at_ = kNever;    // When to look on.
+  std::int64_t disk_spent_ = 0;      // By the count that is being taken.
   std::optional<ExitReason> reason_;
 };
 

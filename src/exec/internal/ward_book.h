@@ -13,6 +13,8 @@
 
 #include "base/result.h"
 #include "exec/bounded_log.h"
+#include "exec/internal/processors.h"
+#include "exec/internal/starters.h"
 #include "exec/internal/supervised.h"
 #include "exec/internal/ward_journal.h"
 #include "exec/wards.h"
@@ -41,7 +43,7 @@ struct WardBookLimits {
   std::size_t known_max = 200'000;
 };
 
-// Not thread-safe, and bound to the thread that calls it (see spawn()).
+// Not thread-safe; it has threads of its own that start processes.
 class WardBook {
  public:
   // `watch` is an epoll descriptor: the book puts in what its wards must be served for, marked with
@@ -84,6 +86,7 @@ class WardBook {
   Status recover();
   Status give_up_lost(KeptWard& kept);
   void begin(Entry& entry);
+  void take_started();
   void look_at_beginning(Entry& entry);
   void refuse(Entry& entry, const Error& why);
   void watch(int file, std::uint64_t mark) const;
@@ -99,15 +102,20 @@ class WardBook {
   int watch_;
   WardBookLimits limits_;
   Entries entries_;
-  std::map<std::uint64_t, Entry*> running_;  // By mark / kMarks; those that are beginning too.
-  std::size_t beginning_ = 0;
-  std::uint64_t next_serial_ = 0;
-  std::deque<std::string> accepted_;  // To begin once their intents are on the disk.
-  std::size_t committed_ = 0;         // How many of accepted_ are.
-  std::vector<std::string> ending_;   // Their ends are to be shown after the next sync.
+  std::map<std::uint64_t, Entry*> running_;   // By mark / kMarks; those that are beginning too.
+  std::map<std::uint64_t, Entry*> starting_;  // Those that a thread is starting.
+  std::size_t beginning_ = 0;                 // Those, and those that are not the program yet.
+  std::uint64_t next_serial_ = 1;             // The mark 0 is the starters'.
+  std::deque<std::string> accepted_;          // To begin once their intents are on the disk.
+  std::size_t committed_ = 0;                 // How many of accepted_ are.
+  std::vector<std::string> ending_;           // Their ends are to be shown after the next sync.
   std::vector<std::string> changed_;
   std::vector<std::unique_ptr<ControlGroup>> emptied_;  // To be removed when they can be.
   Status failure_;
+  Processors processors_ = Processors::of_this_machine();
+  SpareGroups groups_;
+  Networks networks_;
+  std::unique_ptr<Starters> starters_;  // Last: its threads use these.
 };
 
 }  // namespace falaj::exec::internal

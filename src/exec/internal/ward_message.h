@@ -17,7 +17,7 @@ namespace falaj::exec::internal {
 constexpr std::size_t kFrameBytesMax = 1u << 20;
 constexpr std::size_t kDetailBytesMax = 1024;  // Of a WardEnd: it may quote a whole argv.
 // Changed whenever one side would misunderstand the other.
-constexpr std::int64_t kWardVersion = 1;
+constexpr std::int64_t kWardVersion = 3;
 
 enum class WardOp : std::uint8_t {
   kGreet,    // token, version

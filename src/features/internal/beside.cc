@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "features/definitions.h"
+#include "features/internal/expectations.h"
+#include "features/internal/service_layout.h"
 
 namespace falaj::features {
 namespace {
@@ -34,7 +36,7 @@ std::optional<View> view_of(const Object& from, const std::string& name, const F
 std::vector<table::Field> columns_of(const View& view) {
   std::vector<table::Field> columns = view.entity.keys;
   for (const Feature& feature : view.view.features) columns.push_back({feature.name, feature.type});
-  return columns;
+  return columns;  // What is computed is no column of a label view's rows.
 }
 
 const table::Field* find_column(const std::vector<table::Field>& columns, const std::string& name) {
@@ -53,18 +55,18 @@ Error not_there(const std::string& place, const std::string& name, const std::st
                place + ": \"" + name + "\" is not in " + of + ", which has " + known);
 }
 
-// The distinct keys that the service's views are read by.
-std::vector<table::Field> keys_of(const Object& from, const FeatureService& service,
-                                  const FindObject& find) {
-  std::vector<table::Field> keys;
+// How the service is read. Nullopt when one of its views is not there or cannot be read.
+Result<std::optional<ServiceLayout>> layout_of(const Object& from, const FeatureService& service,
+                                               const FindObject& find) {
+  std::vector<View> views;
   for (const ServiceView& each : service.views) {
-    const std::optional<View> view = view_of(from, each.view, find);
-    if (!view) continue;
-    for (const table::Field& key : view->entity.keys) {
-      if (find_column(keys, key.name) == nullptr) keys.push_back(key);
-    }
+    std::optional<View> view = view_of(from, each.view, find);
+    if (!view) return std::optional<ServiceLayout>();
+    views.push_back(std::move(*view));
   }
-  return keys;
+  std::vector<ViewOfService> parts;
+  for (const View& view : views) parts.push_back({view.view, view.entity});
+  return std::optional<ServiceLayout>(FALAJ_TRY(lay_out(service, parts)));
 }
 
 Status check_spine(const Object& object, const TrainingSetSpec& spec, const View& spine,
@@ -93,20 +95,28 @@ Status check_spine(const Object& object, const TrainingSetSpec& spec, const View
 
 }  // namespace
 
+Status view_beside_its_source(const Object& object, const FindObject& find) {
+  const FeatureView view = FALAJ_TRY(decode_feature_view(object));
+  const Object* entity_object = find({"Entity", object.project, view.entity});
+  const Object* source_object = find({"Source", object.project, view.source});
+  if (entity_object == nullptr || source_object == nullptr) return {};
+  const Entity entity = FALAJ_TRY(decode_entity(*entity_object));
+  const Source source = FALAJ_TRY(decode_source(*source_object));
+  const Result<std::vector<CompiledExpectation>> compiled =
+      compile_expectations(view, entity, source);
+  if (!compiled.ok()) return compiled.error().within(place_of(object));
+  if (view.computed.empty()) return {};
+  FeatureService alone;
+  alone.views.push_back({view.name, {}});
+  const Result<ServiceLayout> layout = lay_out(alone, {{view, entity}});
+  if (!layout.ok()) return layout.error().within(place_of(object));
+  return {};
+}
+
 Status service_beside_its_views(const Object& object, const FindObject& find) {
   const FeatureService service = FALAJ_TRY(decode_feature_service(object));
-  for (const ServiceView& each : service.views) {
-    const std::optional<View> view = view_of(object, each.view, find);
-    if (!view) continue;
-    std::vector<table::Field> columns;
-    for (const Feature& feature : view->view.features) {
-      columns.push_back({feature.name, feature.type});
-    }
-    for (const std::string& name : each.features) {
-      if (find_column(columns, name) != nullptr) continue;
-      return not_there(place_of(object) + " features", name, "FeatureView " + each.view, columns);
-    }
-  }
+  const auto layout = layout_of(object, service, find);
+  if (!layout.ok()) return layout.error().within(place_of(object));
   return {};
 }
 
@@ -115,7 +125,9 @@ Status set_beside_its_service(const Object& object, const FindObject& find) {
   const Object* service_object = find({"FeatureService", object.project, spec.service});
   if (service_object == nullptr) return {};
   const FeatureService service = FALAJ_TRY(decode_feature_service(*service_object));
-  const std::vector<table::Field> keys = keys_of(object, service, find);
+  const auto layout = layout_of(object, service, find);
+  if (!layout.ok() || !*layout) return {};  // The service itself says what is wrong.
+  const std::vector<table::Field>& keys = (*layout)->keys;
   if (!spec.split_by.empty() && find_column(keys, spec.split_by) == nullptr) {
     return not_there(place_of(object) + " split.by", spec.split_by,
                      "the keys of FeatureService " + spec.service, keys);

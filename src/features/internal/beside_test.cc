@@ -66,11 +66,31 @@ TEST_F(BesideTest, a_service_names_features_that_its_views_have) {
   EXPECT_TRUE(service(R"(["activity", {"merchants": ["risk"]}])").ok());
   const Status wrong = service(R"([{"activity": ["amount", "amonut"]}])");
   EXPECT_EQ(refused(wrong), ErrorId::kReferenceMissing);
-  EXPECT_NE(wrong.error().message.find("\"amonut\" is not in FeatureView activity"),
+  EXPECT_NE(wrong.error().message.find(
+                "FeatureView activity has no feature \"amonut\"; did you mean \"amount\""),
             std::string::npos)
       << wrong.error().message;
   EXPECT_EQ(refused(service(R"([{"activity": ["customer_id"]}])")), ErrorId::kReferenceMissing)
       << "a key is no feature";
+}
+
+TEST_F(BesideTest, what_a_view_expects_is_said_of_its_own_columns) {
+  objects.push_back(object("Source", "tx", R"({"format":"csv","event_time":"at"})"));
+  const auto view = [&](const std::string& expr) {
+    return view_beside_its_source(
+        object("FeatureView", "v",
+               R"({"entity":"customer","source":"tx","features":[{"name":"amount",)"
+               R"("type":"float64"}],"expect":[{"name":"sane","expr":")" +
+                   expr + R"("}]})"),
+        find);
+  };
+  EXPECT_TRUE(view("amount >= 0 and customer_id > 0 and at == row_time()").ok());
+  const Status unknown = view("amonut >= 0");
+  EXPECT_EQ(refused(unknown), ErrorId::kExpressionInvalid);
+  EXPECT_EQ(unknown.error().message,
+            "FeatureView v spec: expect \"sane\": position 1: there is no column \"amonut\": did "
+            "you mean \"amount\"?\n  amonut >= 0\n  ^");
+  EXPECT_EQ(refused(view("amount + 1")), ErrorId::kExpressionInvalid) << "not a yes or no";
 }
 
 TEST_F(BesideTest, a_set_has_its_label_in_the_label_view) {

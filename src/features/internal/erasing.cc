@@ -1,6 +1,5 @@
 #include "features/internal/erasing.h"
 
-#include <limits>
 #include <set>
 
 #include "features/internal/online_rows.h"
@@ -8,8 +7,6 @@
 
 namespace falaj::features {
 namespace {
-
-constexpr std::uint64_t kAllCommits = std::numeric_limits<std::uint64_t>::max();
 
 // A segment that held the subject, and what stands in its place (nothing when no row is left).
 struct Replacement {
@@ -133,8 +130,7 @@ Result<ErasedView> erase_from_view(const ErasingStores& stores,
                                    const ViewDefinition& definition, const Subject& subject) {
   std::vector<Segment> segments;
   FALAJ_TRY(stores.sql.read([&](storage::SqlTransaction& tx) -> Status {
-    segments =
-        FALAJ_TRY(list_segments(tx, definition.project, definition.view.name, 0, kAllCommits));
+    segments = FALAJ_TRY(list_segments(tx, definition.project, definition.view.name, {}));
     return {};
   }));
   std::set<std::string> keys;

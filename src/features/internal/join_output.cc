@@ -11,6 +11,16 @@ using table::Type;
 
 constexpr std::size_t kPieceBytes = 65'536;
 
+// What was filled, in the order of the spine; a place without an answer has nothing in it.
+template <class T>
+std::vector<T> ordered(const std::vector<T>& filled, const std::vector<std::uint32_t>& places) {
+  std::vector<T> out(places.size());
+  for (std::size_t row = 0; row < places.size(); ++row) {
+    if (places[row] != Column::kNoRow) out[row] = filled[places[row]];
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string_view TextArena::keep(std::string_view text) {
@@ -83,24 +93,30 @@ void OutputColumn::fill_nulls(std::span<const Move> moves) {
   for (const Move& move : moves) nulls_[move.to] = 1;
 }
 
-Column OutputColumn::finish(const std::vector<std::uint8_t>& found) {
+void OutputColumn::set(std::size_t row, std::int64_t value) {
+  std::get<std::vector<std::int64_t>>(values_)[row] = value;
+}
+
+Column OutputColumn::finish(const std::vector<std::uint8_t>& found,
+                            const std::vector<std::uint32_t>& places) {
   bool any_null = false;
-  std::vector<std::uint8_t> valid = std::move(nulls_);
-  for (std::size_t row = 0; row < valid.size(); ++row) {
-    valid[row] = found[row] & static_cast<std::uint8_t>(valid[row] ^ 1);
+  std::vector<std::uint8_t> valid(places.size());
+  for (std::size_t row = 0; row < places.size(); ++row) {
+    const std::uint32_t place = places[row];
+    valid[row] = place != Column::kNoRow && found[place] == 1 && nulls_[place] == 0 ? 1 : 0;
     any_null |= valid[row] == 0;
   }
   if (!any_null) valid.clear();
-  if (auto* ints = std::get_if<std::vector<std::int64_t>>(&values_)) {
-    return Column::of_ints(type_, std::move(*ints), std::move(valid));
+  if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&values_)) {
+    return Column::of_ints(type_, ordered(*ints, places), std::move(valid));
   }
-  if (auto* doubles = std::get_if<std::vector<double>>(&values_)) {
-    return Column::of_doubles(std::move(*doubles), std::move(valid));
+  if (const auto* doubles = std::get_if<std::vector<double>>(&values_)) {
+    return Column::of_doubles(ordered(*doubles, places), std::move(valid));
   }
-  if (auto* bools = std::get_if<std::vector<std::uint8_t>>(&values_)) {
-    return Column::of_bools(std::move(*bools), std::move(valid));
+  if (const auto* bools = std::get_if<std::vector<std::uint8_t>>(&values_)) {
+    return Column::of_bools(ordered(*bools, places), std::move(valid));
   }
-  const auto& texts = std::get<std::vector<std::string_view>>(values_);
+  const auto texts = ordered(std::get<std::vector<std::string_view>>(values_), places);
   table::StringColumn out;
   std::size_t bytes = 0;
   for (const std::string_view text : texts) bytes += text.size();

@@ -1,5 +1,8 @@
-// features/internal/join_output.h — the columns that a join fills, in any order of rows, from
-// several threads.
+// features/internal/join_output.h — the columns that a join fills, from several threads.
+//
+// They are filled in the order of the questions, each thread side by side in memory, and put into
+// the order of the spine at the end, a column at a time: to write ten columns at random places
+// costs a cache miss for each value.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +40,11 @@ class OutputColumn {
   // Texts are kept in `arena`, which must live until finish().
   void fill(const Chunk& chunk, std::span<const Move> moves, TextArena& arena);
   void fill_nulls(std::span<const Move> moves);
-  // `found` says which rows were filled, 0 or 1 each; the others are null.
-  table::Column finish(const std::vector<std::uint8_t>& found);
+  void set(std::size_t row, std::int64_t value);  // Of an integer column.
+  // Row i is what was filled at places[i], if found[places[i]] is 1; null otherwise, and where
+  // places[i] is Column::kNoRow. Call once.
+  table::Column finish(const std::vector<std::uint8_t>& found,
+                       const std::vector<std::uint32_t>& places);
 
  private:
   table::Type type_;

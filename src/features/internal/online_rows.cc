@@ -1,8 +1,6 @@
 #include "features/internal/online_rows.h"
 
-#include <bit>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "base/json.h"
@@ -13,7 +11,6 @@ namespace {
 using table::Type;
 
 constexpr char kVersion = 1;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::string schema_key(std::uint64_t id) { return "s" + encode_number(id); }
 
@@ -56,41 +53,17 @@ class Cursor {
   std::string_view left_;
 };
 
-std::uint64_t word_of(const table::Column& column, std::size_t row) {
-  switch (column.type()) {
-    case Type::kInt64:
-    case Type::kTimestamp:
-      return static_cast<std::uint64_t>(column.ints()[row]);
-    case Type::kFloat64:
-      return std::bit_cast<std::uint64_t>(column.doubles()[row]);
-    case Type::kBool:
-      return column.bools()[row];
-    case Type::kString:
-      break;
-  }
-  return 0;
-}
-
-double number_of(Type type, std::uint64_t word) {
-  switch (type) {
-    case Type::kInt64:
-      return static_cast<double>(static_cast<std::int64_t>(word));
-    case Type::kTimestamp:
-      return static_cast<double>(static_cast<std::int64_t>(word)) * 1e-9;
-    case Type::kFloat64:
-      return std::bit_cast<double>(word);
-    case Type::kBool:
-      return word != 0 ? 1.0 : 0.0;
-    case Type::kString:
-      break;
-  }
-  return kNan;
-}
-
 Error broken(std::string_view what) {
   return Error(Code::kDataLoss, "online store: " + std::string(what) +
                                     ": remove the online folder and start again; it is rebuilt "
                                     "from the segments");
+}
+
+Error other_type(const table::Field& stored, Type wanted) {
+  return Error(ErrorId::kSchemaMismatch,
+               "feature \"" + stored.name + "\" was stored online as " +
+                   std::string(table::type_name(stored.type)) + " and is declared as " +
+                   std::string(table::type_name(wanted)) + ": give it another name");
 }
 
 }  // namespace
@@ -183,8 +156,13 @@ Status RowUnpacker::unpack(std::string_view bytes, RowWords& out) {
     if (type == Type::kString && !cursor.bytes(word, text)) return broken("a row is damaged");
     const std::size_t place = layout->place[i];
     if (place == wanted_.size()) continue;
+    if (type != wanted_[place].type) return other_type(layout->fields[i], wanted_[place].type);
     present[place] = true;
-    out.set_number(place, number_of(type, word));
+    if (type == Type::kString) {
+      out.set_text(place, text);
+    } else {
+      out.set_word(place, word);
+    }
   }
   if (!cursor.done()) return broken("a row is damaged");
   for (std::size_t i = 0; i < present.size(); ++i) {

@@ -9,7 +9,8 @@ namespace falaj::features {
 using table::Column;
 
 Probes::Probes(const std::vector<const Column*>& keys, const Column& time, std::size_t begin,
-               std::size_t end) {
+               std::size_t end)
+    : rows_(end - begin) {
   const bool whole = keys.size() == 1 && keys[0]->type() == table::Type::kInt64;
   if (!whole) texts_.emplace_back(keys, begin, end);
   sorted_.reserve(end - begin);
@@ -30,6 +31,14 @@ Probes::Probes(const std::vector<const Column*>& keys, const Column& time, std::
     }
     return a.at < b.at;
   });
+}
+
+std::vector<std::uint32_t> Probes::places() const {
+  std::vector<std::uint32_t> out(rows_, Column::kNoRow);
+  for (std::size_t i = 0; i < sorted_.size(); ++i) {
+    out[sorted_[i].row] = static_cast<std::uint32_t>(i);
+  }
+  return out;
 }
 
 }  // namespace falaj::features

@@ -28,12 +28,15 @@ class Probes {
          std::size_t begin, std::size_t end);
 
   std::span<const Probe> sorted() const { return sorted_; }
+  // Of every spine row its place in sorted(), or Column::kNoRow.
+  std::vector<std::uint32_t> places() const;
   // The encoded key, or "" when the prefix is all of it.
   std::string_view key(const Probe& probe) const {
     return texts_.empty() ? std::string_view() : texts_.front()[probe.row];
   }
 
  private:
+  std::size_t rows_;
   std::vector<KeyColumn> texts_;  // One, or none when prefixes are whole.
   std::vector<Probe> sorted_;
 };

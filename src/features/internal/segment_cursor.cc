@@ -34,8 +34,10 @@ std::size_t gallop(std::size_t from, std::size_t end, Holds holds) {
 
 }  // namespace
 
-SegmentCursor::SegmentCursor(const SegmentFile& file)
-    : file_(file), whole_(file.keys() == 1 && file.schema().fields[0].type == Type::kInt64) {}
+SegmentCursor::SegmentCursor(const SegmentFile& file, Questions questions)
+    : file_(file),
+      questions_(questions),
+      whole_(file.keys() == 1 && file.schema().fields[0].type == Type::kInt64) {}
 
 bool SegmentCursor::begins_behind(const SegmentFile::Block& block, const KeyRef& key,
                                   std::int64_t at) const {
@@ -68,16 +70,42 @@ void SegmentCursor::load_keys(const SegmentFile::Chunks& chunks, std::size_t run
 Status SegmentCursor::load(std::size_t block, Loaded& into) const {
   if (into.number == block) return {};
   into.number = kNone;
-  // The ends of the runs, the keys, and the three times stand side by side.
-  FALAJ_TRY(file_.read_chunks(block, 0, SegmentFile::chunk_of(file_.keys() + 2), into.chunks));
+  into.is_closer = false;
+  into.events.clear();
+  // The ends of the runs, the keys, and the event times stand side by side.
+  const bool all = questions_ == Questions::kMany;
+  FALAJ_TRY(file_.read_chunks(block, 0, all ? time_chunk(0) : file_.keys(), into.chunks));
   const SegmentFile::Block& info = file_.blocks()[block];
   FALAJ_TRY(read_run_ends(into.chunks.at(0), info.rows, into.run_ends));
   load_keys(into.chunks, info.runs, into);
-  into.events.resize(info.rows);
-  into.chunks.at(SegmentFile::chunk_of(file_.keys())).with_ints([&](auto get) {
-    for (std::size_t row = 0; row < into.events.size(); ++row) into.events[row] = get(row);
-  });
+  if (all) read_events(into.chunks.at(time_chunk(0)), 0, into);
   into.number = block;
+  return {};
+}
+
+void SegmentCursor::read_events(const Chunk& chunk, std::size_t begin, Loaded& into) {
+  into.events_begin = begin;
+  into.events.resize(chunk.size());
+  chunk.with_ints([&](auto get) {
+    for (std::size_t i = 0; i < into.events.size(); ++i) into.events[i] = get(i);
+  });
+}
+
+Status SegmentCursor::load_events(std::size_t begin, std::size_t end, Loaded& into) const {
+  if (begin >= into.events_begin && end <= into.events_begin + into.events.size()) return {};
+  // A run at a time. An event time is never null, so its values have a fixed place.
+  const bool placed =
+      FALAJ_TRY(file_.read_rows(into.number, time_chunk(0), static_cast<std::uint32_t>(begin),
+                                static_cast<std::uint32_t>(end), into.chunks));
+  if (!placed) return Error(ErrorId::kSegmentCorrupt, "a segment has a row without event time");
+  read_events(into.chunks.at(time_chunk(0)), begin, into);
+  return {};
+}
+
+Status SegmentCursor::look_closer() {
+  if (on_->is_closer) return {};
+  FALAJ_TRY(file_.read_chunks(on_->number, time_chunk(1), time_chunk(2), on_->closer));
+  on_->is_closer = true;
   return {};
 }
 
@@ -99,8 +127,10 @@ Result<bool> SegmentCursor::seek(const KeyRef& key, std::int64_t at) {
   run_ = runs - 1;
   if (compare(ahead_, run_, key) != 0) return false;
   const std::size_t begin = run_ == 0 ? 0 : ahead_.run_ends[run_ - 1];
-  row_end_ = gallop(std::max(begin, row_end_), ahead_.run_ends[run_],
-                    [&](std::size_t row) { return ahead_.events[row] <= at; });
+  FALAJ_TRY(load_events(begin, ahead_.run_ends[run_], ahead_));
+  row_end_ = gallop(std::max(begin, row_end_), ahead_.run_ends[run_], [&](std::size_t row) {
+    return ahead_.events[row - ahead_.events_begin] <= at;
+  });
   if (row_end_ == begin) return false;
   on_ = &ahead_;
   row_ = row_end_ - 1;
@@ -120,8 +150,10 @@ Result<bool> SegmentCursor::back(const KeyRef& key) {
   if (on_->number == 0) return false;
   FALAJ_TRY(load(on_->number - 1, behind_));
   if (compare(behind_, behind_.run_ends.size() - 1, key) != 0) return false;
+  const std::size_t run = behind_.run_ends.size() - 1;
+  FALAJ_TRY(load_events(run == 0 ? 0 : behind_.run_ends[run - 1], behind_.run_ends[run], behind_));
   on_ = &behind_;
-  row_ = behind_.events.size() - 1;
+  row_ = behind_.run_ends[run] - 1;
   return true;
 }
 

@@ -18,10 +18,14 @@ struct KeyRef {
   std::string_view text;
 };
 
+// How many questions there will be: to each block many, or to few blocks one. It changes what is
+// read at once, not what is answered.
+enum class Questions : std::uint8_t { kMany, kFew };
+
 // One thread. `file` outlives it.
 class SegmentCursor {
  public:
-  explicit SegmentCursor(const SegmentFile& file);
+  explicit SegmentCursor(const SegmentFile& file, Questions questions = Questions::kMany);
 
   // Stands on the last row of `key` whose event time is ≤ at; false when there is none. Questions
   // ascend by (key, at). Cost: O(log of the distance), and a read when the block changes.
@@ -33,40 +37,50 @@ class SegmentCursor {
   // Of the row it stands on.
   std::uint32_t block() const { return static_cast<std::uint32_t>(on_->number); }
   std::uint32_t row() const { return static_cast<std::uint32_t>(row_); }
-  std::int64_t event() const { return on_->events[row_]; }
-  bool has_created() const { return !chunk(1).is_null(row_); }
-  std::int64_t created() const { return chunk(1).int_at(row_); }  // If has_created().
-  std::int64_t position() const { return chunk(2).int_at(row_); }
+  std::int64_t event() const { return on_->events[row_ - on_->events_begin]; }
+  // Reads what the next three need; once for each block.
+  Status look_closer();
+  bool has_created() const { return !closer(1).is_null(row_); }
+  std::int64_t created() const { return closer(1).int_at(row_); }  // If has_created().
+  std::int64_t position() const { return closer(2).int_at(row_); }
 
  private:
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   // What a search needs of a block.
   struct Loaded {
     std::size_t number = kNone;
-    SegmentFile::Chunks chunks;
+    SegmentFile::Chunks chunks;  // Used while loading.
     std::vector<std::uint32_t> run_ends;
     std::vector<std::uint64_t> prefixes;  // Of the runs' keys.
     KeyColumn texts;                      // Likewise; unused when prefixes are whole.
-    std::vector<std::int64_t> events;
+    std::vector<std::int64_t> events;     // Of the rows from events_begin on, as far as read.
+    std::size_t events_begin = 0;
+    SegmentFile::Chunks closer;  // Creation times and positions.
+    bool is_closer = false;
   };
   Status load(std::size_t block, Loaded& into) const;
   void load_keys(const SegmentFile::Chunks& chunks, std::size_t runs, Loaded& into) const;
+  static void read_events(const Chunk& chunk, std::size_t begin, Loaded& into);
+  // Event times, of the rows [begin, end) at least.
+  Status load_events(std::size_t begin, std::size_t end, Loaded& into) const;
   // <0, 0, >0 as the run's key is before, at or behind `key`.
   int compare(const Loaded& loaded, std::size_t run, const KeyRef& key) const;
   bool begins_behind(const SegmentFile::Block& block, const KeyRef& key, std::int64_t at) const;
   // The event column is 0, created 1, position 2.
-  const Chunk& chunk(std::size_t which) const {
-    return on_->chunks.at(SegmentFile::chunk_of(file_.keys() + which));
+  std::size_t time_chunk(std::size_t which) const {
+    return SegmentFile::chunk_of(file_.keys() + which);
   }
+  const Chunk& closer(std::size_t which) const { return on_->closer.at(time_chunk(which)); }
 
   const SegmentFile& file_;
+  const Questions questions_;
   const bool whole_;               // Prefixes are whole keys.
   std::size_t blocks_before_ = 0;  // Blocks that do not begin behind the last question.
   std::size_t run_ = 0;
   std::size_t row_end_ = 0;  // Rows of the run, from the block's first, that are not too young.
   Loaded ahead_;             // Of seek().
   Loaded behind_;            // Of back().
-  const Loaded* on_ = nullptr;
+  Loaded* on_ = nullptr;
   std::size_t row_ = 0;
 };
 

@@ -424,25 +424,55 @@ Status SegmentFile::read_chunks(std::size_t block, std::size_t first, std::size_
   return {};
 }
 
+Result<std::optional<std::uint64_t>> SegmentFile::place_of(const Block& block,
+                                                           std::size_t chunk) const {
+  const ChunkInfo& info = block.chunks[chunk];
+  if (info.nulls > 0 || type_of(chunk) == Type::kString) return std::optional<std::uint64_t>();
+  if (info.bytes != value_bytes(info.encoding) * rows_of(block, chunk)) {
+    return corrupt("has a chunk that is cut short");
+  }
+  std::uint64_t offset = block.offset;
+  for (std::size_t i = 0; i < chunk; ++i) offset += block.chunks[i].bytes;
+  return std::optional<std::uint64_t>(offset);
+}
+
+Status SegmentFile::open_values(const Block& block, std::size_t chunk, std::size_t rows,
+                                Chunks& out) const {
+  ChunkInfo info = block.chunks[chunk];
+  info.bytes = static_cast<std::uint32_t>(out.bytes_.size());
+  out.first_ = chunk;
+  out.chunks_.assign(1, FALAJ_TRY(Chunk::open(out.bytes_, info, type_of(chunk), rows)));
+  return {};
+}
+
 Result<bool> SegmentFile::read_values(std::size_t block, std::size_t chunk,
                                       std::span<const std::uint32_t> rows, Chunks& out) const {
   const Block& from = blocks_[block];
-  ChunkInfo info = from.chunks[chunk];
-  const std::size_t width = value_bytes(info.encoding);
-  if (info.nulls > 0 || type_of(chunk) == Type::kString) return false;
-  if (info.bytes != width * rows_of(from, chunk)) return corrupt("has a chunk that is cut short");
-  std::uint64_t offset = from.offset;
-  for (std::size_t i = 0; i < chunk; ++i) offset += from.chunks[i].bytes;
+  const auto offset = FALAJ_TRY(place_of(from, chunk));
+  if (!offset) return false;
+  const std::size_t width = value_bytes(from.chunks[chunk].encoding);
   out.bytes_.resize(rows.size() * width);
   const std::span<char> bytes(out.bytes_);
   for (std::size_t i = 0; i < rows.size() && width > 0; ++i) {
-    const auto place = static_cast<std::int64_t>(offset + rows[i] * width);
+    const auto place = static_cast<std::int64_t>(*offset + rows[i] * width);
     const std::size_t got = FALAJ_TRY(bytes_->read_at(place, bytes.subspan(i * width, width)));
     if (got != width) return corrupt("is shorter than it says");
   }
-  info.bytes = static_cast<std::uint32_t>(out.bytes_.size());
-  out.first_ = chunk;
-  out.chunks_.assign(1, FALAJ_TRY(Chunk::open(out.bytes_, info, type_of(chunk), rows.size())));
+  FALAJ_TRY(open_values(from, chunk, rows.size(), out));
+  return true;
+}
+
+Result<bool> SegmentFile::read_rows(std::size_t block, std::size_t chunk, std::uint32_t begin,
+                                    std::uint32_t end, Chunks& out) const {
+  const Block& from = blocks_[block];
+  const auto offset = FALAJ_TRY(place_of(from, chunk));
+  if (!offset) return false;
+  const std::size_t width = value_bytes(from.chunks[chunk].encoding);
+  out.bytes_.resize((end - begin) * width);
+  const std::size_t got =
+      FALAJ_TRY(bytes_->read_at(static_cast<std::int64_t>(*offset + begin * width), out.bytes_));
+  if (got != out.bytes_.size()) return corrupt("is shorter than it says");
+  FALAJ_TRY(open_values(from, chunk, end - begin, out));
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,6 +98,9 @@ class SegmentFile {
   // of the block. False, and nothing read, when its values have no fixed place (nulls, texts).
   Result<bool> read_values(std::size_t block, std::size_t chunk,
                            std::span<const std::uint32_t> rows, Chunks& out) const;
+  // The same for the rows [begin, end), in one read: row i of `out` is row begin + i of the block.
+  Result<bool> read_rows(std::size_t block, std::size_t chunk, std::uint32_t begin,
+                         std::uint32_t end, Chunks& out) const;
   // The encoded keys of a block's runs; `chunks` has those of the key columns.
   void read_run_keys(const Chunks& chunks, std::size_t runs, KeyColumn& out) const;
   // All rows of these columns. A feature that the segment does not have is null (the view got it
@@ -108,6 +112,9 @@ class SegmentFile {
 
  private:
   SegmentFile() = default;
+  // Where the chunk begins in the file, if its values have a fixed place there: no nulls, no texts.
+  Result<std::optional<std::uint64_t>> place_of(const Block& block, std::size_t chunk) const;
+  Status open_values(const Block& block, std::size_t chunk, std::size_t rows, Chunks& out) const;
   std::size_t rows_of(const Block& block, std::size_t chunk) const {
     return chunk <= keys_ ? block.runs : block.rows;
   }

@@ -110,6 +110,12 @@ Error unavailable(const Segment& segment, const Error& error) {
   return corrupt(segment, "its blob cannot be read; the server's log says why");
 }
 
+// The reach of rows that are not for this.
+std::string left_out(Reach use) {
+  if (use == Reach::kBoth) return "";
+  return std::string(reach_name(use == Reach::kOnline ? Reach::kOffline : Reach::kOnline));
+}
+
 }  // namespace
 
 Result<ViewDefinition> load_view(storage::SqlTransaction& tx, const std::string& project,
@@ -126,29 +132,6 @@ Result<ViewDefinition> load_view(storage::SqlTransaction& tx, const std::string&
   return out;
 }
 
-Result<std::vector<table::Field>> selected_features(const FeatureView& view,
-                                                    const ServiceView& wanted) {
-  std::vector<table::Field> all;
-  std::vector<std::string> names;
-  for (const Feature& feature : view.features) {
-    all.push_back({feature.name, feature.type});
-    names.push_back(feature.name);
-  }
-  if (wanted.features.empty()) return all;
-  std::vector<table::Field> out;
-  for (const std::string& name : wanted.features) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      const std::string near = nearest_name(name, names);
-      return Error(ErrorId::kReferenceMissing,
-                   "FeatureView " + view.name + " has no feature \"" + name + "\"" +
-                       (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
-    }
-    out.push_back(all[static_cast<std::size_t>(found - names.begin())]);
-  }
-  return out;
-}
-
 table::Schema segment_schema(const FeatureView& view, const Entity& entity) {
   table::Schema schema;
   schema.fields = entity.keys;
@@ -161,16 +144,15 @@ table::Schema segment_schema(const FeatureView& view, const Entity& entity) {
 }
 
 Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const std::string& project,
-                                           const std::string& view, std::uint64_t after,
-                                           std::uint64_t up_to) {
+                                           const std::string& view, const Commits& commits) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   const storage::SqlRows rows = FALAJ_TRY(tx.query(
       "SELECT s.commit_number, s.blob, s.content, s.rows, s.event_min, s.event_max, c.zone "
       "FROM feature_segments s JOIN feature_commits c USING (commit_number) "
       "WHERE c.project = ? AND c.view = ? AND c.commit_number > ? AND c.commit_number <= ? "
-      "ORDER BY s.commit_number, s.position",
-      {project, view, static_cast<std::int64_t>(std::min(after, kMost)),
-       static_cast<std::int64_t>(std::min(up_to, kMost))}));
+      "AND c.reach != ? ORDER BY s.commit_number, s.position",
+      {project, view, static_cast<std::int64_t>(std::min(commits.after, kMost)),
+       static_cast<std::int64_t>(std::min(commits.up_to, kMost)), left_out(commits.use)}));
   std::vector<Segment> out;
   for (const storage::SqlRow& row : rows) {
     out.push_back({static_cast<std::uint64_t>(row.integer(0)), BlobId(row.text(1)), row.text(2),

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/zone.h"
 #include "features/definitions.h"
 #include "features/internal/segment_file.h"
+#include "features/reach.h"
 #include "storage/blob.h"
 #include "storage/sql.h"
 #include "table/batch.h"
@@ -41,11 +43,6 @@ struct ViewDefinition {
 Result<ViewDefinition> load_view(storage::SqlTransaction& tx, const std::string& project,
                                  const std::string& view);
 
-// The features that a service takes from a view, in the service's order.
-// FJ-2003 for one that the view does not have.
-Result<std::vector<table::Field>> selected_features(const FeatureView& view,
-                                                    const ServiceView& wanted);
-
 table::Schema segment_schema(const FeatureView& view, const Entity& entity);
 
 struct Segment {
@@ -57,10 +54,15 @@ struct Segment {
   Timestamp event_max{};
   Zone zone;
 };
-// Those of commits in (after, up_to], oldest first.
+// Commits in (after, up_to] whose rows are for `use`; kBoth: of all.
+struct Commits {
+  std::uint64_t after = 0;
+  std::uint64_t up_to = std::numeric_limits<std::uint64_t>::max();
+  Reach use = Reach::kBoth;
+};
+// Their segments, oldest first.
 Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const std::string& project,
-                                           const std::string& view, std::uint64_t after,
-                                           std::uint64_t up_to);
+                                           const std::string& view, const Commits& commits);
 
 // The first commit of the view whose segments have exactly this content, 0 if there is none: an
 // ingest with the same rows in the same order.

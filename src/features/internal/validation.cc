@@ -53,6 +53,7 @@ Validation::Validation(const ViewDefinition& definition, Timestamp now)
     : definition_(definition),
       now_(now),
       segment_(segment_schema(definition.view, definition.entity)),
+      feature_warns_(definition.view.features.size()),
       nulls_(definition.view.features.size()) {}
 
 Status Validation::want(const table::Field& field) {
@@ -81,6 +82,11 @@ Result<Validation> Validation::create(const ViewDefinition& definition, Timestam
   for (const Feature& feature : definition.view.features) {
     FALAJ_TRY(out.want({feature.name, feature.type}));
   }
+  out.expect_ =
+      FALAJ_TRY(compile_expectations(definition.view, definition.entity, definition.source));
+  for (const CompiledExpectation& each : out.expect_) {
+    out.broken_.push_back({each.declared.name, 0, 0});
+  }
   return out;
 }
 
@@ -90,7 +96,8 @@ const Column& Validation::source_column(const Batch& batch, const std::string& n
   return *column;
 }
 
-Validation::Faults Validation::find_faults(const Batch& batch) const {
+Validation::Faults Validation::find_faults(const Batch& batch,
+                                           const std::vector<std::uint64_t>& lines) {
   Faults faults;
   for (const table::Field& key : definition_.entity.keys) {
     refuse_nulls(source_column(batch, key.name), key.name, "is empty, but it is part of the key",
@@ -98,18 +105,48 @@ Validation::Faults Validation::find_faults(const Batch& batch) const {
   }
   const std::string& event = definition_.source.event_time;
   refuse_nulls(source_column(batch, event), event, "is empty, but it is the event time", faults);
-  for (const Feature& feature : definition_.view.features) {
-    check_feature(feature, source_column(batch, feature.name), faults);
+  for (std::size_t i = 0; i < definition_.view.features.size(); ++i) {
+    const Feature& feature = definition_.view.features[i];
+    Faults found = check_feature(feature, source_column(batch, feature.name));
+    if (feature.expect.severity == Severity::kBlock) {
+      faults.merge(found);  // The first reason against a row stays.
+    } else if (!found.empty()) {
+      Warning& warning = feature_warns_[i];
+      if (warning.rows == 0) {
+        warning.first_line = lines[found.begin()->first];
+        warning.expectation = found.begin()->second;
+      }
+      warning.rows += found.size();
+    }
   }
+  check_row_expectations(batch, lines, faults);
   return faults;
 }
 
-void Validation::check_feature(const Feature& feature, const Column& column, Faults& faults) const {
+void Validation::check_row_expectations(const Batch& batch, const std::vector<std::uint64_t>& lines,
+                                        Faults& faults) {
+  for (std::size_t i = 0; i < expect_.size(); ++i) {
+    const CompiledExpectation& each = expect_[i];
+    const Column holds = each.holds.evaluate(batch);
+    for (std::size_t row = 0; row < holds.size(); ++row) {
+      if (holds.is_null(row) || holds.bools()[row] != 0) continue;
+      if (broken_[i].rows++ == 0) broken_[i].first_line = lines[row];
+      if (each.declared.severity == Severity::kWarn) continue;
+      const std::string named = each.declared.name == each.declared.expr
+                                    ? std::string()
+                                    : "\"" + each.declared.name + "\", ";
+      faults.try_emplace(row, "the row breaks the expectation " + named + each.declared.expr);
+    }
+  }
+}
+
+Validation::Faults Validation::check_feature(const Feature& feature, const Column& column) const {
   const Expectation& expect = feature.expect;
+  Faults faults;
   if (expect.nulls_max == 0) {
     refuse_nulls(column, feature.name, "is empty, but nulls_max is 0", faults);
   }
-  if (!expect.min && !expect.max) return;
+  if (!expect.min && !expect.max) return faults;
   for (std::size_t i = 0; i < column.size(); ++i) {
     const double value = column.number_at(i);
     if (std::isnan(value)) continue;
@@ -121,11 +158,13 @@ void Validation::check_feature(const Feature& feature, const Column& column, Fau
             "is " + number_text(value) + ", above the most expected, " + number_text(*expect.max));
     }
   }
+  return faults;
 }
 
 Batch Validation::accept(Batch batch, const std::vector<std::uint64_t>& lines,
                          const std::function<void(const table::BadRow&)>& on_bad_row) {
-  const Faults faults = find_faults(batch);
+  read_ += batch.rows();
+  const Faults faults = find_faults(batch, lines);
   if (faults.empty()) return to_segment_rows(std::move(batch));
   std::vector<std::uint32_t> good;
   for (std::size_t row = 0; row < batch.rows(); ++row) {
@@ -171,11 +210,43 @@ Batch Validation::to_segment_rows(Batch good) {
   return out;
 }
 
-Status Validation::check_null_shares() const {
+std::vector<IngestReport::Warning> Validation::warnings() const {
+  std::vector<Warning> out;
+  for (const Warning& each : feature_warns_) {
+    if (each.rows > 0) out.push_back(each);
+  }
+  for (std::size_t i = 0; i < expect_.size(); ++i) {
+    const bool warns = expect_[i].declared.severity == Severity::kWarn;
+    if (warns && broken_[i].rows > 0) out.push_back(broken_[i]);
+  }
+  return out;
+}
+
+Status Validation::check_shares() {
+  for (std::size_t i = 0; i < expect_.size(); ++i) {
+    const double share = static_cast<double>(broken_[i].rows) / static_cast<double>(read_);
+    if (broken_[i].rows == 0 || share <= expect_[i].declared.broken_max) continue;
+    return Error(ErrorId::kExpectationBroken,
+                 "expectation \"" + broken_[i].expectation + "\" is broken by " +
+                     std::to_string(broken_[i].rows) + " of " + std::to_string(read_) + " rows (" +
+                     percent(share) + "), the first at line " +
+                     std::to_string(broken_[i].first_line) + ", but broken_max is " +
+                     percent(expect_[i].declared.broken_max) +
+                     ": nothing was taken; mend the source or raise broken_max");
+  }
   for (std::size_t i = 0; i < nulls_.size(); ++i) {
     const Feature& feature = definition_.view.features[i];
     const double share = static_cast<double>(nulls_[i]) / static_cast<double>(accepted_);
     if (nulls_[i] == 0 || share <= feature.expect.nulls_max) continue;
+    if (feature.expect.severity == Severity::kWarn) {
+      Warning& warning = feature_warns_[i];
+      if (warning.rows == 0) {
+        warning.expectation = "column \"" + feature.name + "\" is empty in " + percent(share) +
+                              " of the rows, above nulls_max, " + percent(feature.expect.nulls_max);
+      }
+      warning.rows = std::max(warning.rows, nulls_[i]);
+      continue;
+    }
     return Error(ErrorId::kSchemaMismatch,
                  "feature \"" + feature.name + "\" is empty in " + std::to_string(nulls_[i]) +
                      " of " + std::to_string(accepted_) + " rows (" + percent(share) +

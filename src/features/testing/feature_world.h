@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "base/json.h"
 #include "features/ingest.h"
 #include "features/online.h"
+#include "features/push.h"
 #include "features/training_sets.h"
 #include "security/audit.h"
 #include "storage/objects.h"
@@ -88,9 +90,9 @@ class FeatureWorld {
         kv(*kv_inner),
         blobs(storage::make_fake_blobs()),
         audit(*sql, clock) {
-    EXPECT_TRUE(
-        sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration})
-            .ok());
+    EXPECT_TRUE(sql->migrate({storage::kObjectsMigration, security::kAuditMigration,
+                              kFeaturesMigration, kReachMigration})
+                    .ok());
     context.principal.kind = security::PrincipalKind::kUser;
     context.principal.id = "user:test";
     context.project = ProjectName("pay");
@@ -99,6 +101,7 @@ class FeatureWorld {
   }
 
   void stop() {
+    pushes.reset();
     ingest.reset();
     online.reset();
   }
@@ -109,6 +112,7 @@ class FeatureWorld {
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     online = std::move(opened).value();
     ingest = std::make_unique<Ingest>(*sql, *blobs, *online, audit, metrics, clock);
+    pushes = std::make_unique<Pushes>(*ingest, *blobs, audit, metrics, clock);
     training_sets = std::make_unique<TrainingSets>(*sql, *blobs, audit, clock);
   }
 
@@ -148,6 +152,14 @@ class FeatureWorld {
   Result<IngestReport> append(const std::string& view, std::string_view csv) {
     return ingest->append(context, view, {TextReader(std::string(csv)), table::Format::kCsv, {}});
   }
+  // Waits until it is acknowledged or refused. `rows` as JSON.
+  Result<PushReport> push(const std::string& view, std::string_view rows,
+                          Reach reach = Reach::kBoth) {
+    std::promise<Result<PushReport>> done;
+    pushes->push(context, view, {PushedRows::Form::kRows, json(rows)}, reach,
+                 [&](Result<PushReport> report) { done.set_value(std::move(report)); });
+    return done.get_future().get();
+  }
   storage::Owner owner_of_view(const std::string& view) const {
     return {context.project, context.zone, "FeatureView/" + view};
   }
@@ -172,6 +184,7 @@ class FeatureWorld {
   security::RequestContext context;
   std::unique_ptr<Online> online;
   std::unique_ptr<Ingest> ingest;
+  std::unique_ptr<Pushes> pushes;
   std::unique_ptr<TrainingSets> training_sets;
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -63,6 +64,15 @@ class ThreadKeeper final : public Keeper {
     if (changed_.wait_for(mutex_, std::chrono::nanoseconds(limit.nanos), persisted)) return {};
     const std::string trouble = status_.trouble.empty() ? "it is being written" : status_.trouble;
     return Error{Code::kDeadlineExceeded, "a checkpoint is not on disk yet: " + trouble};
+  }
+
+  Result<std::optional<Restored>> restore(Duration limit) override {
+    FALAJ_TRY(flush(Flush::kNewest, limit));
+    Result<Restored> found = checkpoint::restore(options_.archive);
+    if (!found.ok() && found.error().code == Code::kNotFound) return std::optional<Restored>{};
+    if (!found.ok()) return found.error();
+    held_ = found->manifest.number;
+    return std::optional<Restored>(std::move(*found));
   }
 
   void drop_incomplete() override { memory_.drop_incomplete(); }
@@ -188,7 +198,8 @@ class ThreadKeeper final : public Keeper {
     ++status_of_thread_.persisted;
     status_of_thread_.trouble.clear();
     // Among those on disk alone: one that is outdone by saves in memory stays until they are there.
-    const std::set<std::int64_t> kept = retained(persisted_ones(), options_.keep);
+    std::set<std::int64_t> kept = retained(persisted_ones(), options_.keep);
+    kept.insert(held_);
     const std::vector<Manifest> before = archive_->manifests();
     for (const Manifest& each : before) {
       if (kept.contains(each.number)) continue;
@@ -273,6 +284,7 @@ class ThreadKeeper final : public Keeper {
   const Descriptor wake_;
   std::unique_ptr<Archive> archive_;
   std::atomic<bool> stopping_{false};
+  std::atomic<std::int64_t> held_{0};  // What workers may still be reading.
 
   // The thread's own.
   std::vector<Taken> waiting_;  // Oldest first.
@@ -319,6 +331,9 @@ Result<std::unique_ptr<Keeper>> Keeper::start(KeeperOptions options, const Clock
   if (options.memory_folder.empty()) {
     options.memory_folder = FALAJ_TRY(MemoryFolder::root_for(options.archive));
   }
+  std::error_code error;  // Workers may have another folder than this process.
+  options.archive = std::filesystem::absolute(options.archive, error).lexically_normal().string();
+  if (error) return Error{Code::kInternal, "find the current folder: " + error.message()};
   MemoryFolder memory = FALAJ_TRY(MemoryFolder::open(options.memory_folder));
   Descriptor wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!wake.valid()) return disk_error(errno, "make", "an event descriptor");

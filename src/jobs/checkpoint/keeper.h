@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/time.h"
+#include "jobs/checkpoint/archive.h"
 #include "jobs/checkpoint/manifest.h"
 #include "jobs/checkpoint/retention.h"
 #include "storage/open.h"
@@ -79,6 +80,10 @@ class Keeper {
   // call is persisted, the newest or everything that retention wants; it is tried at once.
   // kDeadlineExceeded with the trouble otherwise.
   virtual Status flush(Flush what, Duration limit) = 0;
+  // What the next workers go on from: flush(kNewest), then the newest whole checkpoint, every byte
+  // checked, its path absolute. Nothing when there is none. It is not deleted until the next call.
+  // As flush(); kDataLoss when all are damaged.
+  virtual Result<std::optional<Restored>> restore(Duration limit) = 0;
   // Deletes what a dead worker began and did not complete. Only while no worker writes.
   virtual void drop_incomplete() = 0;
   virtual KeeperStatus status() const = 0;

@@ -95,6 +95,30 @@ TEST_F(KeeperTest, the_same_name_may_be_used_again) {
   EXPECT_EQ(bytes_of(restore(folder_ / "archive")->path + "/a"), "2");
 }
 
+TEST_F(KeeperTest, what_workers_go_on_from_is_the_newest_and_stays_until_they_ask_again) {
+  KeeperOptions wanted = options();
+  wanted.keep = {.last = 1, .best = 0};
+  auto keeper = start(wanted);
+  const auto first = keeper->restore(kLong);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_FALSE(first->has_value());
+  save(saves(), "one", {{"a", "1"}});
+  const auto one = keeper->restore(kLong);  // Waits for it to be persisted.
+  ASSERT_TRUE(one.ok() && one->has_value());
+  EXPECT_EQ(bytes_of((*one)->path + "/a"), "1");
+  for (const char* name : {"two", "three"}) {
+    save(saves(), name, {{"a", name}});
+    ASSERT_TRUE(keeper->flush(Flush::kAll, kLong).ok());
+  }
+  EXPECT_EQ(archived(), (std::vector<std::string>{"00000001-one", "00000003-three"}));
+  const auto three = keeper->restore(kLong);
+  ASSERT_TRUE(three.ok() && three->has_value());
+  EXPECT_EQ((*three)->manifest.name, "three");
+  save(saves(), "four", {{"a", "4"}});
+  ASSERT_TRUE(keeper->flush(Flush::kAll, kLong).ok());
+  EXPECT_EQ(archived(), (std::vector<std::string>{"00000003-three", "00000004-four"}));
+}
+
 TEST_F(KeeperTest, keeps_the_last_and_the_best) {
   KeeperOptions wanted = options();
   wanted.keep = {.last = 1, .best = 1, .better = Better::kLower};

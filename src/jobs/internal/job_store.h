@@ -1,6 +1,7 @@
 // jobs/internal/job_store.h — jobs as rows of the metadata store.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "jobs/executor.h"
@@ -17,12 +18,15 @@ class JobStore {
   JobStore(storage::SqlStore& sql, security::Audit& audit, const Clock& clock)
       : sql_(sql), audit_(audit), clock_(clock) {}
 
-  // FJ-7017 as room(), within the same transaction.
-  Result<Job> insert(const security::RequestContext& context, JobSpec spec);
-  Status room(const ProjectName& project) const;
+  // `count` of them, all or none, with one audit entry. FJ-7017 as room(), within the same
+  // transaction. What a long payload leaves out of its row (brief()), the answer leaves out too.
+  Result<std::vector<Job>> insert(const security::RequestContext& context, JobSpec spec,
+                                  std::size_t count);
+  Status room(const ProjectName& project, std::size_t count) const;
   Result<std::int64_t> in_flight(const ProjectName& project) const;
   Result<Job> get(const JobId& id) const;
-  Result<std::vector<Job>> list(const ProjectName& project) const;
+  Result<std::vector<Job>> list(const ProjectName& project) const;  // Payloads are brief().
+  Result<std::optional<Job>> of_run(const RunId& run) const;
   Result<std::vector<Event>> events(const JobId& id) const;
   // What was declared about sharing the machine.
   struct Sharing {
@@ -45,16 +49,20 @@ class JobStore {
   };
   Result<Dependencies> look_at(const std::string& project, const std::vector<JobId>& jobs) const;
   // Oldest first. What was running when the server died is queued again by this call, but for
-  // commands, of which the executor may still know, and for those whose cancel was asked.
+  // commands, of which the executor may still know, and for those whose cancel was asked. Long
+  // payloads are brief().
   struct Unfinished {
-    Job job;
+    Job job{};
     bool cancelled = false;  // Its cancel was asked: it is to end, and not to run again.
-    Timestamp began{};       // Of a running one.
+    // Of one that runs: since when, and the devices it was given, a bit each.
+    Timestamp began{};
+    std::uint16_t gpus = 0;
   };
   Result<std::vector<Unfinished>> recover();
 
   // queued → running, one attempt more; the job as it is then. kConflict when it is not queued.
-  Result<Job> begin_attempt(const JobId& id);
+  // `gpus` are the devices that it was given.
+  Result<Job> begin_attempt(const JobId& id, std::uint16_t gpus = 0);
   // running → queued; `attempts` is what it counts from now on. Both this and end() are fenced:
   // kConflict, and nothing is written, when `attempt` is not the job's newest (0: it never ran).
   Status requeue(const AttemptId& attempt, int attempts, const std::string& error);
@@ -68,10 +76,16 @@ class JobStore {
   };
   Status keep_log(const JobId& id, const Log& log);
   Result<Log> log(const JobId& id) const;
+  // And an earlier one, which is kept with the event that queued the job again. kNotFound.
+  Result<Log> earlier_log(const AttemptId& id) const;
+  // How an attempt used the machine, as JSON; null when that was not kept.
+  Status keep_curve(const AttemptId& id, const Value& curve);
+  Result<Value> curve(const AttemptId& id) const;
   // Writes down who asked for the end of a running job.
   Status record_cancel(const security::RequestContext& context, const Job& job);
 
  private:
+  static Status add_beginning(storage::SqlTransaction& tx, const Job& job, Unfinished& out);
   Event requeued(const Job& job, int attempts, const std::string& error) const;
 
   storage::SqlStore& sql_;

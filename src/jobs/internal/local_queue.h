@@ -16,6 +16,7 @@
 #include "jobs/command.h"
 #include "jobs/executor.h"
 #include "jobs/internal/job_store.h"
+#include "jobs/internal/spare_folders.h"
 #include "jobs/internal/waits.h"
 #include "jobs/queue.h"
 #include "jobs/replay.h"
@@ -38,11 +39,16 @@ class LocalQueue final : public Queue {
   Status recover();
 
   void handle(const std::string& type, Handler& handler) override { handlers_[type] = &handler; }
+  void accompany(const std::string& name, Companion& companion) override {
+    companions_[name] = &companion;
+  }
   void run_commands(Executor& executor, const CommandOptions& options) override;
   void start() override;
   void stop() override;
 
   Result<JobId> submit(const security::RequestContext& context, JobSpec spec) override;
+  Result<std::vector<JobId>> submit_array(const security::RequestContext& context, JobSpec spec,
+                                          std::size_t count) override;
   Status room(const ProjectName& project) const override;
   Result<std::int64_t> in_flight(const ProjectName& project) const override {
     return store_.in_flight(project);
@@ -52,6 +58,7 @@ class LocalQueue final : public Queue {
   Result<std::vector<Job>> list(const ProjectName& project) const override {
     return store_.list(project);
   }
+  Result<std::optional<Job>> of_run(const RunId& run) const override { return store_.of_run(run); }
   Result<std::vector<Event>> events(const JobId& id) const override;
   Result<Why> why(const JobId& id) const override;
   Result<std::vector<Usage>> usage(const ProjectName& project) const override;
@@ -62,8 +69,9 @@ class LocalQueue final : public Queue {
   Status when_ended(std::string_view who, const JobId& id, Duration limit, Then then) override {
     return waits_.add(who, id, limit, std::move(then));
   }
-  Result<std::string> log_tail(const JobId& id) const override;
+  Result<std::string> log_tail(const JobId& id, int attempt) const override;
   Result<LogPart> log_from(const JobId& id, int attempt, std::int64_t offset) const override;
+  Result<Value> curve(const JobId& id) const override;
 
  private:
   struct Running {
@@ -72,8 +80,9 @@ class LocalQueue final : public Queue {
     std::uint64_t told = 0;            // The round in which the executor had been told; 0: not yet.
     bool cancelled = false;
     bool preempted = false;
-    bool finishing = false;  // Its end is a task already.
-    Timestamp began{};       // When its attempt was written down; zero: it has none.
+    bool finishing = false;          // Its end is a task already.
+    Timestamp began{};               // When its attempt was written down; zero: it has none.
+    std::shared_ptr<const Job> job;  // A command as its attempt began: saves reading it at its end.
   };
   struct Task {
     JobId id;
@@ -92,8 +101,10 @@ class LocalQueue final : public Queue {
 
   // queue.cc: the calls, and what they share.
   Status check_submission(const security::RequestContext& context, const JobSpec& spec) const;
+  Status settle_submission(const security::RequestContext& context, JobSpec& spec,
+                           std::size_t count) const;
   Candidate candidate_of(const Job& job) const;
-  void enter(const Job& job, bool cancelled, Timestamp began = {}) FALAJ_REQUIRES(mutex_);
+  void enter(const JobStore::Unfinished& entering) FALAJ_REQUIRES(mutex_);
   void show_counts() FALAJ_REQUIRES(mutex_);
   bool is_full() const FALAJ_REQUIRES(mutex_) {
     return waiting_ + arriving_ >= options_.waiting_max;
@@ -102,6 +113,8 @@ class LocalQueue final : public Queue {
   void tell_waiters(const JobId& id);
   std::uint64_t ends() const;
   Handler* handler_of(const Job& job) const;
+  Companion* companion_of(const Job& job) const;
+  Value tell_companion(const Job& job, JobStatus status, const std::string& error) const;
   Place take_for_cancel(const JobId& id);
   void put_back(const JobId& id);
   bool is_cancelled(const JobId& id) const;
@@ -111,7 +124,7 @@ class LocalQueue final : public Queue {
 
   // dispatch.cc: who is next.
   void dispatch();
-  void collect_ends();
+  std::size_t collect_ends();
   void settle_dependencies();
   void doom(const JobId& id, const JobId& failed);
   void decide();
@@ -124,6 +137,9 @@ class LocalQueue final : public Queue {
   Result<std::vector<PastJob>> past_jobs() const;
   void add_present(const JobStore::Sharing& sharing, std::vector<PastJob>& jobs);
 
+  // sweep.cc: what a server that died left in the work folder.
+  void sweep();
+
   // run.cc: what a worker does with an engine job.
   void work();
   bool release(const JobId& id, Next next);
@@ -132,6 +148,7 @@ class LocalQueue final : public Queue {
   void note_beginning(const JobId& id);
   void remember(const Candidate& job, const Running& running, Next next) FALAJ_REQUIRES(mutex_);
   Next run(const JobId& id);
+  std::optional<Next> run_at_once(const JobId& id);
   std::string work_dir(const Job& job) const;
   Next attempt(const Job& job, Handler& handler);
   void keep_log(const Job& job, const JobStore::Log& log);
@@ -153,18 +170,24 @@ class LocalQueue final : public Queue {
   }
   Next start_command(const Job& job);
   Next finish_command(const AttemptId& id, const AttemptEnd& end);
+  // Forgets an attempt that has ended, and removes its files. One that runs is left alone.
   void clear_away(const AttemptId& id);
+  Result<Job> job_of(const AttemptId& id);
   Next follow(const Job& job);
   Next conclude_command(const Job& job, const AttemptEnd& end, std::string_view log);
   Next hold_for_later(const JobId& id);
   std::uint16_t devices_of(const JobId& id) const;
+  void keep_curve(const Job& job, const AttemptEnd& end);  // usage_curve.cc
 
   QueueOptions options_;
   JobStore store_;
+  std::unique_ptr<SpareFolders> spares_;
   telemetry::Metrics& metrics_;
   const Clock& clock_;
   Gauges gauges_;
-  std::map<std::string, Handler*, std::less<>> handlers_;  // Fixed before start(), as these two.
+  // Fixed before start(), as the two that follow.
+  std::map<std::string, Handler*, std::less<>> handlers_;
+  std::map<std::string, Companion*, std::less<>> companions_;
   Executor* executor_ = nullptr;
   CommandOptions commands_;
 

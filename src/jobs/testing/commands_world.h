@@ -36,9 +36,10 @@ class MovedClock final : public Clock {
 class CommandsWorld : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration,
-                               kJobsMigration, kJobEventsMigration})
-                    .ok());
+    ASSERT_TRUE(
+        sql_->migrate({storage::kObjectsMigration, security::kAuditMigration, kJobsMigration,
+                       kJobEventsMigration, kJobCurvesMigration, kJobPayloadsMigration})
+            .ok());
     executor_ = make_local_executor(clock_);
     reopen();
   }
@@ -57,7 +58,7 @@ class CommandsWorld : public ::testing::Test {
     queue_.reset();
     options_.work_folder = folder_ / "jobs";
     options_.write_wait = Duration::milliseconds(1);
-    options_.machine = {2000, 4 * kGi, 0, 1};
+    options_.machine = machine_;
     auto opened = Queue::open(options_, *sql_, audit_, metrics_, clock_);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     queue_ = std::move(*opened);
@@ -110,6 +111,7 @@ class CommandsWorld : public ::testing::Test {
   security::Audit audit_{*sql_, clock_};
   std::unique_ptr<Executor> executor_;
   QueueOptions options_;
+  Machine machine_{2000, 4 * kGi, 0, 1};
   std::unique_ptr<Queue> queue_;
   const security::RequestContext context_ =
       security::system_context("user:dev", ProjectName("payments"), Zone("ae"));

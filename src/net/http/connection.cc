@@ -81,6 +81,10 @@ void Connection::start() {
 
 void Connection::on_readable() {
   readable_ = true;
+  if (state_ == State::kRunning && gone_ != nullptr && watch_->has_ended()) {
+    gone_->store(true);
+    gone_->notify_all();
+  }
   pump();
 }
 
@@ -386,7 +390,9 @@ void Connection::answered(const Request& request, Response response) {
 std::string_view Connection::dialect() const {
   if (route_ != nullptr) return route_->dialect;
   const std::string_view path = request_.path;
-  return path == "/v2" || path.starts_with("/v2/") ? "inference" : "native";
+  const bool inference =
+      path == "/v2" || path.starts_with("/v2/") || path.starts_with("/v1/models");
+  return inference ? "inference" : "native";
 }
 
 void Connection::fail(int status, const Error& error, After after) {

@@ -157,6 +157,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   std::string_view authority_;     // In request_.headers or the parser's target.
   std::string allowed_authority_;  // The last one that was found to be ours.
   const Route* route_ = nullptr;
+  std::shared_ptr<std::atomic<bool>> gone_;  // Of the request that runs; see Request::gone.
   std::shared_ptr<Upload> upload_;
   ParseState upload_state_ = ParseState::kNeedMore;
   std::shared_ptr<EventStream> stream_;

@@ -32,6 +32,7 @@ void clear(Request& request) {
   request.request_id.clear();
   request.traceparent.clear();
   request.deadline = Timestamp::max();
+  request.gone.reset();
 }
 
 Status take_deadline(Request& request) {
@@ -402,6 +403,12 @@ void Connection::dispatch_on_loop() {
 void Connection::dispatch_on_pool() {
   state_ = State::kRunning;
   deadline_ = 0;
+  if (route_->handler != nullptr) {
+    // It may wait for its turn: whether anyone still waits for the answer is worth knowing.
+    gone_ = std::make_shared<std::atomic<bool>>(false);
+    request_.gone = gone_;
+    watch_->wait_readable();
+  }
   const auto gate = gate_passed_ ? Exchange::GateState::kPassed : Exchange::GateState::kOpen;
   auto exchange =
       std::make_shared<Exchange>(loop_.loop, weak_from_this(), std::move(request_), *route_);

@@ -52,6 +52,7 @@ class EpollWatch final : public Watch {
   void wait_readable() override;
   void wait_writable() override;
   bool yield_round() override;
+  bool has_ended() const override;
 
  private:
   EpollLoop& loop_;
@@ -135,6 +136,7 @@ class EpollLoop final : public Loop {
     if (std::exchange(slot.writing, true)) return;
     if (slot.can_write || slot.ended) ready_.push_back(tag_of(index));
   }
+  bool has_ended(std::uint32_t index) const { return slots_[index].ended; }
   bool yield_round(std::uint32_t index) {
     if (!others_wait_) return false;
     round_end_.push_back(tag_of(index));
@@ -307,6 +309,7 @@ EpollWatch::~EpollWatch() { loop_.forget(slot_, descriptor_); }
 void EpollWatch::wait_readable() { loop_.want_read(slot_); }
 void EpollWatch::wait_writable() { loop_.want_write(slot_); }
 bool EpollWatch::yield_round() { return loop_.yield_round(slot_); }
+bool EpollWatch::has_ended() const { return loop_.has_ended(slot_); }
 
 }  // namespace
 

@@ -32,6 +32,8 @@ class Watch {
   // Asks for one on_writable() after all that became ready together was called: who answers many at
   // once wakes their readers once. False: nobody else is waiting for this, do it now.
   virtual bool yield_round() = 0;
+  // True once the peer has finished its side, or there is an error.
+  virtual bool has_ended() const = 0;
 };
 
 class Loop {

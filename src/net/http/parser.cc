@@ -39,6 +39,9 @@ std::optional<Method> method_of(http::verb verb) {
   }
 }
 
+constexpr std::uint64_t kChunksFree = 65'536;  // Of any size; past them they must be…
+constexpr std::uint64_t kChunkBytesMin = 256;  // …so large on the average.
+
 // What both directions share: a body into a string, a limit on it.
 template <bool kIsRequest>
 class Message : public http::basic_parser<kIsRequest> {
@@ -80,7 +83,8 @@ class Message : public http::basic_parser<kIsRequest> {
   void on_chunk_header_impl(std::uint64_t size, BeastText, ErrorCode& ec) override {
     ec = {};
     chunk_left_ = size;
-    if (size > body_max - body_bytes) ec = http::error::body_limit;
+    ++chunks_;
+    if (size > body_max - body_bytes || is_crumbled()) ec = http::error::body_limit;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, BeastText bytes, ErrorCode& ec) override {
     const std::size_t taken = on_body_impl(bytes, ec);
@@ -90,7 +94,13 @@ class Message : public http::basic_parser<kIsRequest> {
   void on_finish_impl(ErrorCode& ec) override { ec = {}; }
 
  private:
+  // Chunks cost more than their bytes: many tiny ones are an attack, not a body.
+  bool is_crumbled() const {
+    return chunks_ > kChunksFree && body_bytes / chunks_ < kChunkBytesMin;
+  }
+
   std::uint64_t chunk_left_ = 0;
+  std::uint64_t chunks_ = 0;
 };
 
 class RequestMessage final : public Message<true> {

@@ -20,7 +20,7 @@ enum class ParseState : std::uint8_t {
   kDone,          // The message is complete.
   kMalformed,     // 400 and close.
   kHeadTooLarge,  // 431 and close.
-  kBodyTooLarge,  // 413 and close.
+  kBodyTooLarge,  // 413 and close; also for over 65,536 chunks of less than 256 bytes each.
 };
 
 struct ParseStep {

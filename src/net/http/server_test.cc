@@ -377,6 +377,26 @@ TEST_F(HttpServerTest, counts_by_declared_route_never_by_path) {
   EXPECT_NE(text.find("falaj_http_connections 0"), std::string::npos);
 }
 
+TEST_F(HttpServerTest, tells_a_handler_that_answers_later_that_its_client_has_left) {
+  testing::Event begun;
+  testing::Event left;
+  Route waits = route(Method::kPost, "/waits", nullptr);
+  waits.handler = [&](const Request& request, const Reply& reply) {
+    begun.set();
+    request.gone->wait(false);
+    left.set();
+    reply(Response::text("nobody reads this"));
+  };
+  router_.add(std::move(waits));
+  start();
+  {
+    RawSocket socket(port());
+    socket.write(request_text("POST /waits", "", "x"));
+    begun.wait();
+  }
+  EXPECT_TRUE(left.wait());
+}
+
 TEST_F(HttpServerTest, serves_many_threads_of_clients) {
   add_on_loop(Method::kGet, "/loop/{n}",
               [](const Request& r) { return Response::text(r.params.at("n")); });

@@ -13,7 +13,8 @@ namespace falaj::net {
 // problem() with a status that the class alone does not give (408, 413, 431, 501 …).
 Response problem_with_status(const Error& error, int status, const Request& request);
 
-// The error in the dialect of a route: {"error": …} for "inference", else problem details.
+// The error in the dialect of a route: {"error": …} for "inference", feast_body() for "feast", else
+// problem details.
 Response error_reply(std::string_view dialect, const Error& error, int status,
                      const Request& request);
 

@@ -81,6 +81,17 @@ int select_http11(SSL*, const unsigned char** out, unsigned char* out_size, cons
   return SSL_TLSEXT_ERR_OK;
 }
 
+int select_http2(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
+                 unsigned int in_size, void*) {
+  static constexpr std::array<unsigned char, 3> kHttp2{2, 'h', '2'};
+  unsigned char* chosen = nullptr;
+  const int found =
+      SSL_select_next_proto(&chosen, out_size, kHttp2.data(), kHttp2.size(), in, in_size);
+  if (found != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
+  *out = chosen;
+  return SSL_TLSEXT_ERR_OK;
+}
+
 // ---- PEM --------------------------------------------------------------------------------------
 
 BioPtr read_only(const std::string& text) {
@@ -266,7 +277,8 @@ Result<TlsContext> make_server_tls(const ServerTls& options) {
   SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE |
                              SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_RENEGOTIATION);
   if (SSL_CTX_set_num_tickets(c, 0) != 1) return Error(Code::kInternal, last_tls_error());
-  SSL_CTX_set_alpn_select_cb(c, select_http11, nullptr);
+  const bool http2 = options.protocol == ServerTls::Protocol::kHttp2;
+  SSL_CTX_set_alpn_select_cb(c, http2 ? select_http2 : select_http11, nullptr);
   if (!options.client_authorities_pem.empty()) FALAJ_TRY(ask_for_clients(c, options));
   FALAJ_TRY(prove_version(*c));
   return context;

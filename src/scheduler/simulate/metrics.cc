@@ -250,6 +250,7 @@ Value to_value(const Summary& summary) {
   if (summary.promises.made + summary.promises.open > 0) {
     value["start_intervals"] = promises_value(summary.promises);
   }
+  value["deadlines_missed"] = static_cast<std::int64_t>(summary.deadlines_missed.size());
   value["passes"] = summary.passes;
   value["replay_seconds"] = summary.replay_seconds;
   value["tenants"] = Value::array();

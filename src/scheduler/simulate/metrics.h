@@ -56,6 +56,8 @@ struct Summary {
   double lost_cost = 0;       // Of it, for what was lost.
   double makespan_hours = 0;
   Promises promises;  // Of start times; filled in by who replays.
+  // Jobs that ended too late, or never; filled in by who replays jobs with deadlines.
+  std::vector<std::string> deadlines_missed;
   std::int64_t passes = 0;
   double replay_seconds = 0;           // Of this machine's time; filled in by who measures.
   std::vector<TenantSummary> tenants;  // By GPU time, largest first.

@@ -47,6 +47,18 @@ void check_share(std::vector<std::string>& broken, const std::string& what, doub
   broken.push_back(what + " grows by " + percent(worse) + ", more than " + percent(most));
 }
 
+void check_deadlines(std::vector<std::string>& broken, const Plan& plan, std::int64_t most) {
+  const auto& before = plan.current.deadlines_missed;
+  std::vector<std::string> newly;
+  for (const std::string& job : plan.next.deadlines_missed) {
+    if (std::find(before.begin(), before.end(), job) == before.end()) newly.push_back(job);
+  }
+  const auto count = static_cast<std::int64_t>(newly.size());
+  if (count <= most) return;
+  broken.push_back("job " + newly.front() + " would miss its deadline" +
+                   (count > 1 ? ", and " + std::to_string(count - 1) + " more" : std::string()));
+}
+
 std::vector<std::string> broken_rails(const Plan& plan, const GuardRails& rails) {
   std::vector<std::string> broken;
   check_share(broken, "the mean completion time", plan.current.jct.mean, plan.next.jct.mean,
@@ -69,6 +81,7 @@ std::vector<std::string> broken_rails(const Plan& plan, const GuardRails& rails)
     broken.push_back("jobs are preempted " + number(plan.next.preemptions_per_job) +
                      " times on average, more than " + number(rails.preemptions_per_job_max));
   }
+  check_deadlines(broken, plan, rails.deadlines_newly_missed_max);
   if (plan.next.refused > plan.current.refused) broken.emplace_back("jobs are refused");
   return broken;
 }

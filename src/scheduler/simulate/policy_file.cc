@@ -85,6 +85,8 @@ Status decode_rails(const Value& value, GuardRails& rails) {
   rails.jain_min = FALAJ_TRY(fields.share("jain_min", rails.jain_min));
   rails.preemptions_per_job_max =
       FALAJ_TRY(fields.number("preemptions_per_job_max", rails.preemptions_per_job_max));
+  rails.deadlines_newly_missed_max = FALAJ_TRY(fields.integer(
+      "deadlines_newly_missed_max", rails.deadlines_newly_missed_max, 0, 1'000'000'000));
   return fields.finish();
 }
 

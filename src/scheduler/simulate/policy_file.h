@@ -31,6 +31,7 @@ struct GuardRails {
   double cost_worse_by = 0.05;
   double jain_min = 0;  // Fairness between tenants.
   double preemptions_per_job_max = 1;
+  std::int64_t deadlines_newly_missed_max = 0;  // Of jobs that would have met theirs.
   bool operator==(const GuardRails&) const = default;
 };
 
@@ -56,7 +57,8 @@ struct PolicyFile {
 //        half_life: 7d, prices: {cpu_hour: 0.05, gpu_hour: 2, gpu_watts: 300},
 //        queues: [{tenant: vision, weight: 2, nominal_gpus: 64, borrow_gpus: 32, lend_gpus: 64}],
 //        guard_rails: {jct_worse_by: 5%, tenant_jct_worse_by: 25%, tenant_wait_worse_by: 50%,
-//                      cost_worse_by: 5%, jain_min: 0.8, preemptions_per_job_max: 1}}
+//                      cost_worse_by: 5%, jain_min: 0.8, preemptions_per_job_max: 1,
+//                      deadlines_newly_missed_max: 0}}
 // Members that are absent are as in `base`. Refuses unknown fields and numbers out of range.
 Result<PolicyFile> decode_policy(const Value& spec, const Policy& base);
 

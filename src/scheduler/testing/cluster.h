@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/conform.h"
 #include "scheduler/decide.h"
 #include "scheduler/encode.h"
-#include "scheduler/verify.h"
 
 namespace falaj::scheduler::testing {
 
@@ -119,8 +119,10 @@ inline void finish(Snapshot& s, Index job) {
 inline std::vector<std::string> faults(const Snapshot& s, const Policy& p, Timestamp now,
                                        const Decisions& d) {
   std::vector<std::string> out;
-  for (const Violation& v : verify(s, p, now, d)) {
-    out.push_back(std::to_string(static_cast<int>(v.kind)) + " " + v.what);
+  auto found = verify(s, p, now, d);
+  if (found.empty()) found = conform(s, p, now, d);
+  for (const Violation& v : found) {
+    out.push_back(std::string(v.rule) + " of " + std::to_string(v.job));
   }
   return out;
 }

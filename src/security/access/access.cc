@@ -137,14 +137,24 @@ bool allows(const Policies& policies, const AccessRequest& request, std::string_
   return policies.decide(asking(request, action, object)).allowed;
 }
 
+// What binds those inside a project is written by the platform alone. A queue's share is taken from
+// the others; a runtime opens folders of the machine to commands; a project's zone, purpose, quota
+// and hold are what its own people are judged by.
+bool is_of_platform(const Object& object) {
+  return object.project.empty() || object.kind == "Queue" || object.kind == "Runtime" ||
+         object.kind == "Project";
+}
+
 Status check_write(const Policies& policies, const AccessRequest& request, const Object& object) {
   const Labels labels =
       FALAJ_TRY(labels_of(object.labels, object.kind + "/" + object.name + " labels"));
-  // What a queue has of its own is taken from the others: no project gives itself a share, nor
-  // drops one that it was given. So a queue is written as what stands above projects is.
-  const std::string project = object.kind == "Queue" ? "" : object.project;
-  return check(policies,
-               asking(request, "objects.write", {project, object.kind, object.name, &labels}));
+  const bool above = is_of_platform(object);
+  const std::string project = above ? "" : object.project;
+  FALAJ_TRY(check(policies,
+                  asking(request, "objects.write", {project, object.kind, object.name, &labels})));
+  if (!above) return {};
+  // The writer chooses the labels: a grant that goes by them opens nothing here.
+  return check(policies, asking(request, "objects.write", {"", object.kind, object.name, nullptr}));
 }
 
 // Would anyone be left who may grant on the platform, without `name`?

@@ -343,6 +343,43 @@ TEST(Granting, no_project_gives_itself_a_share_of_the_machine) {
   EXPECT_FALSE(check_remove(policies, asks(user("user:amal"), "", {}), queue).ok());
   EXPECT_TRUE(check_apply(policies, asks(user("user:root"), "", {}), queue, std::nullopt).ok());
   EXPECT_TRUE(check_remove(policies, asks(user("user:root"), "", {}), queue).ok());
+  storage::Object runtime = object("Runtime", "py", R"({"host":{"python":"/usr/bin/python3"}})");
+  runtime.project = "pay";
+  EXPECT_FALSE(check_apply(policies, asks(user("user:amal"), "", {}), runtime, std::nullopt).ok());
+  EXPECT_TRUE(check_apply(policies, asks(user("user:root"), "", {}), runtime, std::nullopt).ok());
+}
+
+TEST(Granting, what_a_project_is_judged_by_is_not_written_by_its_own_people) {
+  const Policies policies(
+      PolicyInput{{grant("root", R"({"to":["user:root"],"role":"admin","on":"platform"})"),
+                   grant("pay", R"({"to":["user:amal"],"role":"admin","on":{"project":"pay"}})"),
+                   grant("risk", R"({"to":["user:la"],"role":"admin",
+                         "on":{"labels":{"team":"risk"}}})"),
+                   grant("hands-off", R"({"effect":"forbid","to":["user:root"],
+                         "actions":["objects.write"],"on":{"labels":{"frozen":"yes"}}})")},
+                  {},
+                  {}});
+  const auto may = [&](std::string_view who, const storage::Object& object) {
+    const Principal principal = user(std::string(who));
+    const AccessRequest request = asks(principal, "", {});
+    const bool applies = check_apply(policies, request, object, object).ok();
+    EXPECT_EQ(applies, check_remove(policies, request, object).ok()) << object.kind;
+    return applies;
+  };
+  for (const char* kind : {"Project", "Zone", "Queue", "SchedulingPolicy"}) {
+    storage::Object declared = object(kind, "pay", R"({"zone":"ae","purpose":"marketing"})");
+    declared.labels["team"] = "risk";  // Whoever writes it chooses them.
+    EXPECT_FALSE(may("user:amal", declared)) << kind;
+    EXPECT_FALSE(may("user:la", declared)) << kind;
+    EXPECT_TRUE(may("user:root", declared)) << kind;
+    declared.labels["frozen"] = "yes";
+    EXPECT_FALSE(may("user:root", declared)) << "a forbid by label still binds: " << kind;
+  }
+  for (const char* kind : {"Project", "Queue"}) {
+    storage::Object inside = object(kind, "pay", R"({"zone":"ae"})");
+    inside.project = "pay";
+    EXPECT_FALSE(may("user:amal", inside)) << kind;
+  }
 }
 
 TEST(Granting, the_last_administrator_stays) {

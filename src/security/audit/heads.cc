@@ -138,7 +138,8 @@ Result<SignedHead> Heads::tick() {
   if (info.last.size > 0 && info.last.size <= head.size) {
     proof = FALAJ_TRY(audit_.consistency(info.last.size, head.size));
   }
-  SignedHead made{head, FALAJ_TRY(signer_.sign_head(head, proof, clock_.now()))};
+  std::string note = FALAJ_TRY(signer_.sign_head(head, proof, clock_.now()));
+  SignedHead made{head, std::move(note)};
   FALAJ_TRY(keep(head, made.note));
   if (witness_ == nullptr) return made;
   tell_witness(made, info);

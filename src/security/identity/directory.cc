@@ -70,6 +70,7 @@ DirectorySnapshot::Account account_of(const SqlRow& row) {
   account.user.state = row.text(5) == "active" ? AccountState::kActive : AccountState::kDisabled;
   account.user.created = Timestamp{row.integer(6)};
   account.user.seen = Timestamp{row.integer(7)};
+  account.seen = std::make_shared<std::atomic<std::int64_t>>(row.integer(7));
   account.user.zone = Zone(row.text(8));
   return account;
 }
@@ -188,6 +189,12 @@ Value to_value(const TokenInfo& token) {
   return value;
 }
 
+User DirectorySnapshot::Account::shown() const {
+  User out = user;
+  out.seen = Timestamp{seen->load(std::memory_order_relaxed)};
+  return out;
+}
+
 const DirectorySnapshot::Account* DirectorySnapshot::by_name(PrincipalKind kind,
                                                              std::string_view name) const {
   const auto id = names.find(name_key(kind, name));
@@ -239,6 +246,8 @@ Status Directory::publish() {
       DirectorySnapshot::Account account = account_of(row);
       next->has_local_user |=
           account.user.kind == PrincipalKind::kUser && account.user.source == "local";
+      const auto known = before->accounts.find(account.user.id);
+      if (known != before->accounts.end()) account.seen = known->second.seen;
       next->names.emplace(name_key(account.user.kind, account.user.name), account.user.id);
       next->accounts.emplace(account.user.id, std::move(account));
     }
@@ -412,8 +421,12 @@ Status Directory::retire_name(SqlTransaction& tx, const std::string& id) const {
 }
 
 void Directory::seen(const std::string& id) {
+  const std::int64_t now = clock_.now().nanos;
+  const auto current = snapshot();
+  const auto account = current->accounts.find(id);
+  if (account != current->accounts.end()) account->second.seen->store(now);
   const Status written = sql_.write([&](SqlTransaction& tx) -> Status {
-    FALAJ_TRY(tx.execute("UPDATE users SET seen = ? WHERE id = ?", {clock_.now().nanos, id}));
+    FALAJ_TRY(tx.execute("UPDATE users SET seen = ? WHERE id = ?", {now, id}));
     return {};
   });
   if (!written.ok()) log::warn("sign-in time not kept", {{"why", written.error().message}});
@@ -473,7 +486,7 @@ Status Directory::revoke_token(const RequestContext& context, const std::string&
 std::vector<User> Directory::users() const {
   std::vector<User> out;
   const auto now = snapshot();
-  for (const auto& [id, account] : now->accounts) out.push_back(account.user);
+  for (const auto& [id, account] : now->accounts) out.push_back(account.shown());
   std::ranges::sort(out, {}, [](const User& user) { return std::pair(user.kind, user.name); });
   return out;
 }

@@ -74,8 +74,10 @@ struct TokenUse {
 // What authentication reads. Immutable but for the times of last use.
 struct DirectorySnapshot {
   struct Account {
-    User user;
+    User user;             // Its `seen` is as of the snapshot: shown() has the present one.
     std::string password;  // Encoded hash; "" for none.
+    std::shared_ptr<std::atomic<std::int64_t>> seen;  // Nanoseconds; shared with the next one.
+    User shown() const;
   };
   struct Token {
     TokenInfo info;
@@ -136,7 +138,7 @@ class Directory {
   Status set_zone(const RequestContext& context, const std::string& id, const Zone& zone);
   Status remove_user(const RequestContext& context, const std::string& id);
   Status rename(const RequestContext& context, const std::string& id, const std::string& name);
-  // After a sign-in; not audited by itself.
+  // After a sign-in, by whichever means; not audited by itself. Blocks on SQL.
   void seen(const std::string& id);
 
   Result<NewToken> add_token(const RequestContext& context, const TokenRequest& request);

@@ -1,5 +1,8 @@
 #include "security/identity/identity.h"
 
+#include <algorithm>
+
+#include "base/decode.h"
 #include "base/log.h"
 #include "crypto/base64.h"
 
@@ -229,6 +232,7 @@ Result<PrincipalPtr> Identity::by_password(const std::string& name, const std::s
   if (PrincipalPtr known = recent_.find(credential, generation, now)) return known;
   const Proven proven = FALAJ_TRY(prove_password(name, password, address));
   recent_.keep(credential, generation, now + options_.password_proven_for, proven.principal);
+  directory_.seen(proven.principal->id);
   return proven.principal;
 }
 
@@ -488,16 +492,35 @@ Status Identity::revoke_session(const RequestContext& context, const std::string
   return {};
 }
 
+namespace {
+
+// For those only who may list them all. A service is named with its kind, which is easily left out.
+std::string nearest_account(const DirectorySnapshot& now, const std::string& word) {
+  if (now.names.contains("service:" + word)) return "service:" + word;
+  const bool bare = word.find(':') == std::string::npos;
+  std::vector<std::string> names;
+  for (const auto& [name, id] : now.names) {
+    names.push_back(bare && name.starts_with("user:") ? name.substr(5) : name);
+  }
+  std::ranges::sort(names);
+  return nearest_name(word, names);
+}
+
+}  // namespace
+
 Result<User> Identity::find(const std::string& name_or_id) const {
   const auto now = directory_.snapshot();
   const auto by_id = now->accounts.find(name_or_id);
-  if (by_id != now->accounts.end()) return by_id->second.user;
+  if (by_id != now->accounts.end()) return by_id->second.shown();
   // "alice", "user:alice", "service:etl", and "oidc:alice" as lists show those of the provider.
   for (const std::string& name : {name_or_id, "user:" + name_or_id}) {
     const auto id = now->names.find(name);
-    if (id != now->names.end()) return now->accounts.find(id->second)->second.user;
+    if (id != now->names.end()) return now->accounts.find(id->second)->second.shown();
   }
-  return Error{Code::kNotFound, "there is no user or service '" + name_or_id + "'"};
+  const std::string near = nearest_account(*now, name_or_id);
+  return Error{Code::kNotFound, "there is no user or service '" + name_or_id + "'" +
+                                    (near.empty() ? ": falaj users list shows them"
+                                                  : "; did you mean " + near + "?")};
 }
 
 std::optional<std::string> Identity::resolve(const std::string& subject) const {

@@ -90,6 +90,35 @@ TEST_F(IdentityTest, in_dev_who_shows_nothing_is_the_developer_but_a_bad_token_i
   EXPECT_FALSE(with("Bearer " + make_token_text('t', random_).text).ok());
 }
 
+TEST_F(IdentityTest, the_last_sign_in_is_known_at_once_by_whichever_means) {
+  const User root = set_up();
+  EXPECT_EQ(identity_->directory().users().front().seen, Timestamp{});
+  clock_.advance(Duration::hours(1));
+  ASSERT_TRUE(with(basic("root", kPassword)).ok());  // As falaj login does.
+  EXPECT_EQ(identity_->directory().users().front().seen, clock_.now());
+  const Timestamp first = clock_.now();
+  clock_.advance(Duration::seconds(1));
+  ASSERT_TRUE(with(basic("root", kPassword)).ok());
+  EXPECT_EQ(identity_->find(root.id)->seen, first) << "a proof that is remembered is no sign-in";
+  clock_.advance(Duration::hours(1));
+  ASSERT_TRUE(identity_->sign_in("root", kPassword, "10.0.0.1").ok());
+  EXPECT_EQ(identity_->find("root")->seen, clock_.now());
+  token_of(root.id);  // Publishes anew.
+  EXPECT_EQ(identity_->find("root")->seen, clock_.now());
+  open(SignIn::kRequired);  // Another start.
+  EXPECT_EQ(identity_->find("root")->seen, clock_.now());
+}
+
+TEST_F(IdentityTest, who_is_not_there_may_be_meant_otherwise) {
+  set_up();
+  ASSERT_TRUE(identity_->add_service(as_root(), "scorer", Zone()).ok());
+  const auto says = [&](const std::string& name) { return identity_->find(name).error().message; };
+  EXPECT_NE(says("scorer").find("did you mean service:scorer?"), std::string::npos);
+  EXPECT_NE(says("service:scorre").find("did you mean service:scorer?"), std::string::npos);
+  EXPECT_NE(says("rooot").find("did you mean root?"), std::string::npos);
+  EXPECT_NE(says("somebody-else").find("falaj users list"), std::string::npos);
+}
+
 TEST_F(IdentityTest, the_setup_link_makes_one_administrator_once) {
   const std::string secret = identity_->setup_secret();
   EXPECT_EQ(crypto::from_base64url(secret)->size(), 32u);
@@ -380,6 +409,20 @@ class MeddlingClock final : public Clock {
 };
 
 // The password is proven, and before the session is there the administrator has changed the user.
+TEST_F(IdentityTest, a_change_by_a_cookie_needs_the_sessions_csrf_token) {
+  set_up();
+  const SignedIn session = identity_->sign_in("root", kPassword, "a").value();
+  const std::string header = std::string(kSessionCookie) + "=" + session.session.cookie;
+  Credentials shown;
+  shown.cookie = header;
+  shown.method = Method::kSafe;
+  EXPECT_TRUE(identity_->authenticate(shown).ok());
+  shown.method = Method::kUnsafe;
+  EXPECT_EQ(identity_->authenticate(shown).error().id, ErrorId::kCsrfRefused);
+  shown.csrf = session.session.csrf;
+  EXPECT_TRUE(identity_->authenticate(shown).ok());
+}
+
 TEST_F(IdentityTest, a_sign_in_that_an_administrator_overtakes_opens_nothing) {
   set_up();
   MeddlingClock meddling(clock_);

@@ -102,6 +102,48 @@ TEST_F(KeyTreeTest, a_ring_that_was_moved_in_the_database_does_not_open) {
   EXPECT_EQ(refusal(moved, made.wrapped), ErrorId::kDecryptFailed);
 }
 
+// Nothing new is sealed under a ring that stands where it was not made: who moved it may hold it.
+TEST_F(KeyTreeTest, a_ring_that_was_moved_protects_nothing_new) {
+  const std::string at = " WHERE project = 'payments' AND object ";
+  for (const std::string& change :
+       {"SET project = 'lending'" + at + "IS NOT NULL", "SET zone = 'eu'" + at + "IS NOT NULL",
+        "SET object = 'FeatureView/other'" + at + "= 'FeatureView/activity'"}) {
+    KeyWorld fresh;
+    static_cast<void>(fresh.tree->new_data_key(kActivity).value());
+    ASSERT_TRUE(fresh.sql
+                    ->write([&](storage::SqlTransaction& tx) -> Status {
+                      FALAJ_TRY(tx.execute("UPDATE key_rings " + change));
+                      return {};
+                    })
+                    .ok());
+    fresh.reopen();
+    KeyScope moved = kActivity;
+    if (change.find("lending") != std::string::npos) moved.project = "lending";
+    if (change.find("'eu'") != std::string::npos) moved.zone = Zone("eu");
+    if (change.find("other") != std::string::npos) moved.object = "FeatureView/other";
+    const auto made = fresh.tree->new_data_key(moved);
+    ASSERT_FALSE(made.ok()) << change;
+    EXPECT_EQ(made.error().id, ErrorId::kDecryptFailed) << change;
+  }
+}
+
+TEST_F(KeyTreeTest, a_row_under_another_purpose_or_another_id_does_not_open) {
+  const DataKey one = world.tree->new_data_key(kActivity).value();
+  const DataKey two = world.tree->new_data_key(kActivity).value();
+  ASSERT_TRUE(
+      execute("UPDATE data_keys SET wrapped = (SELECT wrapped FROM data_keys ORDER BY rowid DESC "
+              "LIMIT 1) WHERE rowid = (SELECT max(rowid) - 1 FROM data_keys)")
+          .ok());
+  EXPECT_EQ(refusal(kActivity, one.wrapped), ErrorId::kDecryptFailed);
+  EXPECT_TRUE(world.tree->open_data_key(kActivity, two.wrapped).ok());
+  ASSERT_TRUE(execute("UPDATE data_keys SET purpose = 'kv' WHERE rowid = (SELECT max(rowid) FROM "
+                      "data_keys)")
+                  .ok());
+  KeyScope other = kActivity;
+  other.purpose = "kv";
+  EXPECT_EQ(refusal(other, two.wrapped), ErrorId::kDecryptFailed);
+}
+
 TEST_F(KeyTreeTest, every_changed_byte_of_a_row_is_refused) {
   const DataKey made = world.tree->new_data_key(kActivity).value();
   const std::string wrapped =

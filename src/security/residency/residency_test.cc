@@ -84,11 +84,16 @@ TEST(Residency, data_may_be_nowhere_else_at_any_exit) {
 }
 
 TEST(Residency, unlabelled_and_undeclared_are_refused) {
-  EXPECT_EQ(ask(flow("", "ae")).error, ErrorId::kZoneMissing);
-  EXPECT_EQ(ask(flow("mars", "mars")).error, ErrorId::kZoneMissing);
-  EXPECT_FALSE(ask(flow("ae", "")).allowed);
-  EXPECT_EQ(ask(flow("ae", "")).error, ErrorId::kZoneRefused);
-  EXPECT_FALSE(ask(flow("ae", "mars")).allowed);
+  const auto refused = [](const Flow& asked, ErrorId id, std::string_view rule) {
+    const Decision decision = ask(asked);
+    EXPECT_FALSE(decision.allowed);
+    EXPECT_EQ(decision.error, id);
+    EXPECT_NE(decision.rule.find(rule), std::string::npos) << decision.rule;
+  };
+  refused(flow("", "ae"), ErrorId::kZoneMissing, "the data carries no zone");
+  refused(flow("mars", "mars"), ErrorId::kZoneMissing, "of the data is not declared");
+  refused(flow("ae", ""), ErrorId::kZoneRefused, "the destination declares no zone");
+  refused(flow("ae", "mars"), ErrorId::kZoneRefused, "of the destination is not declared");
 }
 
 TEST(Residency, an_approved_transfer_is_the_way_across) {

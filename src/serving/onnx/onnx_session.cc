@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/json.h"
+#include "serving/packed_texts.h"
 
 namespace falaj::serving {
 namespace {
@@ -40,10 +41,12 @@ Result<Datatype> datatype_of(ONNXTensorElementDataType type) {
       return Datatype::kFp64;
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
       return Datatype::kBf16;
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING:
+      return Datatype::kBytes;
     default:
       return Error(ErrorId::kModelCorrupt,
                    "the model has a tensor of ONNX type " + std::to_string(type) +
-                       ", which Falaj does not serve (texts and 4-bit types are not supported)");
+                       ", which Falaj does not serve (complex, 8-bit and 4-bit floats)");
   }
 }
 
@@ -294,7 +297,7 @@ Status OnnxSession::check_inputs(std::span<const Tensor> inputs,
                       shape_text(spec->shape) + ", got " + shape_text(tensor.shape));
     }
     const std::size_t bytes = count * element_bytes(input_types_[index]);
-    if (bytes != tensor.bytes.size()) {
+    if (input_types_[index] != Datatype::kBytes && bytes != tensor.bytes.size()) {
       return mismatch("input '" + tensor.name + "' has " + std::to_string(tensor.bytes.size()) +
                       " bytes, its shape needs " + std::to_string(bytes));
     }
@@ -318,6 +321,40 @@ Result<OnnxPtr<OrtValue>> OnnxSession::wrap(void* data, std::size_t bytes,
   return onnx_own(value, api().ReleaseValue);
 }
 
+// A tensor of texts has no bytes that could be lent: the runtime copies each element.
+Result<OnnxPtr<OrtValue>> OnnxSession::wrap_texts(const Tensor& tensor) const {
+  const std::size_t count = FALAJ_TRY(element_count(tensor.shape));
+  const std::vector<std::string_view> texts = FALAJ_TRY(unpack_texts(tensor.bytes, count));
+  OrtAllocator* allocator = nullptr;
+  FALAJ_TRY(check(api().GetAllocatorWithDefaultOptions(&allocator), ErrorId::kInternal));
+  OrtValue* raw = nullptr;
+  FALAJ_TRY(check(api().CreateTensorAsOrtValue(allocator, tensor.shape.data(), tensor.shape.size(),
+                                               ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, &raw),
+                  ErrorId::kInternal));
+  OnnxPtr<OrtValue> value = onnx_own(raw, api().ReleaseValue);
+  for (std::size_t i = 0; i < count; ++i) {
+    char* room = nullptr;
+    FALAJ_TRY(check(api().GetResizedStringTensorElementBuffer(raw, i, texts[i].size(), &room),
+                    ErrorId::kInternal));
+    if (!texts[i].empty()) std::memcpy(room, texts[i].data(), texts[i].size());
+  }
+  return value;
+}
+
+Status OnnxSession::copy_texts(const OrtValue* value, std::size_t count,
+                               std::string& packed) const {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t length = 0;
+    FALAJ_TRY(check(api().GetStringTensorElementLength(value, i, &length), ErrorId::kInternal));
+    text.resize(length);
+    FALAJ_TRY(
+        check(api().GetStringTensorElement(value, length, i, text.data()), ErrorId::kInternal));
+    FALAJ_TRY(append_packed(packed, text));
+  }
+  return {};
+}
+
 Result<Tensor> OnnxSession::copy_out(std::size_t output, OrtValue* value) const {
   Tensor tensor;
   tensor.name = signature_.outputs[output].name;
@@ -329,10 +366,15 @@ Result<Tensor> OnnxSession::copy_out(std::size_t output, OrtValue* value) const 
   FALAJ_TRY(check(api().GetDimensionsCount(info.get(), &rank), ErrorId::kInternal));
   tensor.shape.resize(rank);
   FALAJ_TRY(check(api().GetDimensions(info.get(), tensor.shape.data(), rank), ErrorId::kInternal));
+  const Datatype type = FALAJ_TRY(parse_datatype(tensor.datatype));
+  const std::size_t count = FALAJ_TRY(element_count(tensor.shape));
+  if (type == Datatype::kBytes) {
+    FALAJ_TRY(copy_texts(value, count, tensor.bytes));
+    return tensor;
+  }
   void* data = nullptr;
   FALAJ_TRY(check(api().GetTensorMutableData(value, &data), ErrorId::kInternal));
-  const Datatype type = FALAJ_TRY(parse_datatype(tensor.datatype));
-  const std::size_t bytes = FALAJ_TRY(element_count(tensor.shape)) * element_bytes(type);
+  const std::size_t bytes = count * element_bytes(type);
   if (bytes > 0) tensor.bytes.assign(static_cast<const char*>(data), bytes);
   return tensor;
 }
@@ -343,10 +385,14 @@ Result<std::vector<Tensor>> OnnxSession::run(std::span<const Tensor> inputs) con
   std::vector<OnnxPtr<OrtValue>> values;
   std::vector<const OrtValue*> raw_inputs;
   for (std::size_t i = 0; i < ordered.size(); ++i) {
-    // Only read by the runtime, though its interface asks for a mutable pointer.
-    void* data = const_cast<char*>(ordered[i]->bytes.data());
-    values.push_back(FALAJ_TRY(
-        wrap(data, ordered[i]->bytes.size(), ordered[i]->shape, onnx_type(input_types_[i]))));
+    if (input_types_[i] == Datatype::kBytes) {
+      values.push_back(FALAJ_TRY(wrap_texts(*ordered[i])));
+    } else {
+      // Only read by the runtime, though its interface asks for a mutable pointer.
+      void* data = const_cast<char*>(ordered[i]->bytes.data());
+      values.push_back(FALAJ_TRY(
+          wrap(data, ordered[i]->bytes.size(), ordered[i]->shape, onnx_type(input_types_[i]))));
+    }
     raw_inputs.push_back(values.back().get());
   }
   std::vector<OrtValue*> raw_outputs(output_names_.size(), nullptr);

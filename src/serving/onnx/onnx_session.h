@@ -41,6 +41,8 @@ class OnnxSession final : public Session {
   Status check_inputs(std::span<const Tensor> inputs, std::vector<const Tensor*>& ordered) const;
   Result<OnnxPtr<OrtValue>> wrap(void* data, std::size_t bytes, std::span<const std::int64_t> shape,
                                  ONNXTensorElementDataType type) const;
+  Result<OnnxPtr<OrtValue>> wrap_texts(const Tensor& tensor) const;
+  Status copy_texts(const OrtValue* value, std::size_t count, std::string& packed) const;
   Result<Tensor> copy_out(std::size_t output, OrtValue* value) const;
   Status score_many(std::span<const float> matrix, std::vector<float>& scores) const;
   Result<std::unique_ptr<Lane>> make_lane() const;

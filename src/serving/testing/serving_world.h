@@ -24,7 +24,8 @@ class ServingWorld : public features::FeatureWorld {
   // `more`: the migrations of the modules above.
   explicit ServingWorld(const std::vector<storage::Migration>& more = {}) {
     std::vector<storage::Migration> all{storage::kObjectsMigration, security::kAuditMigration,
-                                        features::kFeaturesMigration, registry::kRegistryMigration};
+                                        features::kFeaturesMigration, features::kReachMigration,
+                                        registry::kRegistryMigration};
     all.insert(all.end(), more.begin(), more.end());
     const Status migrated = sql->migrate(all);
     EXPECT_TRUE(migrated.ok()) << migrated.error().message;
@@ -64,6 +65,21 @@ class ServingWorld : public features::FeatureWorld {
     const auto added = models->add_version(context, version);
     EXPECT_TRUE(added.ok()) << added.error().message;
     return added.ok() ? added->version : 0;
+  }
+
+  // Registers a file as version 1 of `model`, with a deployment of that name that serves it.
+  void serve_onnx(const std::string& model, const std::string& onnx,
+                  const registry::Signature& signature) {
+    registry::ModelVersion version;
+    version.model = model;
+    version.project = context.project.str();
+    version.zone = "ae";
+    EXPECT_TRUE(registry::keep_onnx(*blobs, onnx, version).ok());
+    version.signature = signature;
+    version.run = RunId("run-" + std::to_string(++registered));
+    const auto added = models->add_version(context, version);
+    ASSERT_TRUE(added.ok()) << added.error().message;
+    apply("Deployment", model, R"({"model":")" + model + R"(","version":1})");
   }
 
   void promote(std::int64_t version) {

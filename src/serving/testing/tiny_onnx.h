@@ -39,6 +39,10 @@ class Proto {
 
 inline constexpr std::uint64_t kOnnxFloat = 1;
 inline constexpr std::uint64_t kOnnxInt64 = 7;
+inline constexpr std::uint64_t kOnnxString = 8;
+inline constexpr std::uint64_t kOnnxBool = 9;
+inline constexpr std::uint64_t kOnnxHalf = 10;
+inline constexpr std::uint64_t kOnnxBfloat = 16;
 
 // A tensor input or output; -1 stands for the batch.
 inline Proto value_info(std::string_view name, std::uint64_t type,
@@ -104,6 +108,15 @@ inline std::string linear_onnx(const std::vector<float>& weights, float bias,
   graph.message(11, value_info("input", kOnnxFloat, {-1, columns}));
   graph.message(12, value_info("score", kOnnxFloat, {-1, 1}));
   return model_bytes(graph, features);
+}
+
+// "x" → "y", the same, of any type and shape.
+inline std::string identity_onnx(std::uint64_t type, const std::vector<std::int64_t>& shape) {
+  Proto graph;
+  graph.message(1, node("Identity", {"x"}, {"y"})).bytes(2, "identity");
+  graph.message(11, value_info("x", type, shape));
+  graph.message(12, value_info("y", type, shape));
+  return model_bytes(graph, "");
 }
 
 // The shape of a classifier: "label" INT64 [N] and "probabilities" [N, 2] = (1 − p, p), where p is

@@ -3,10 +3,12 @@
 usage: ddp.py FOLDER [PAUSE_AT]
 
 At step PAUSE_AT every worker prints its pid and waits for the file FOLDER/go, so that a test can do
-something to it at a known moment. The batch is split among however many workers there are, so the
-curve of losses does not depend on their number.
+something to it at a known moment. State is kept in FOLDER or, where there is one, in
+$FALAJ_CKPT_DIR; the curve goes to $FALAJ_METRICS too. The batch is split among however many workers
+there are, so the curve of losses does not depend on their number.
 """
 
+import json
 import os
 import signal
 import sys
@@ -35,6 +37,12 @@ def save(path, state):
     os.replace(path + ".tmp", path)
 
 
+def report(metric, step, value):
+    if "FALAJ_METRICS" in os.environ:
+        with open(os.environ["FALAJ_METRICS"], "a") as file:
+            file.write(json.dumps({"metric": metric, "step": step, "value": value}) + "\n")
+
+
 def hold(folder):
     print("holding", os.getpid(), flush=True)
     never = threading.Event()
@@ -50,9 +58,11 @@ def main(folder, pause_at):
     model = torch.nn.Linear(COLUMNS, 1).double()
     ddp = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
-    path, step = os.path.join(folder, "state.pt"), 0
-    if os.path.exists(path):
-        state = torch.load(path)
+    kept = os.environ.get("FALAJ_CKPT_DIR")
+    path, step = os.path.join(kept or folder, "state.pt"), 0
+    restored = os.environ.get("FALAJ_CKPT_RESTORE", "") if kept else path
+    if os.path.exists(restored):
+        state = torch.load(restored)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         step = state["step"]
@@ -70,6 +80,7 @@ def main(folder, pause_at):
             save(path, {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                         "step": step})
             print("loss", step, repr(told[0].item()), flush=True)
+            report("loss", step, told[0].item())
         if told[1] > 0:
             dist.barrier()
             sys.exit(75)

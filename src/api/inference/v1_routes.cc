@@ -1,0 +1,70 @@
+// KServe's V1 protocol as a thin extra: lists in, lists out.
+#include "api/inference/internal/routes.h"
+#include "api/inference/v1_codec.h"
+
+namespace falaj::api {
+namespace {
+
+using net::Method;
+using net::Request;
+using net::Response;
+
+Result<V1Request> read_request(const Request& request, const serving::LiveModel& live) {
+  std::string unpacked;
+  const std::string_view body = FALAJ_TRY(plain_body(request, unpacked));
+  return parse_v1(body, live.session->signature());
+}
+
+Result<Response> render(const Request& request, V1Form form,
+                        const Result<serving::Inference>& inference) {
+  if (!inference.ok()) return inference.error();
+  std::string text = FALAJ_TRY(write_v1(form, inference->outputs));
+  Response response = Response::json(std::move(text));
+  FALAJ_TRY(pack_reply(request, response));
+  return response;
+}
+
+void predict(const serving::Deployments& deployments, const Request& request,
+             const net::Reply& reply) {
+  const Result<LivePtr> live = live_model(deployments, request);
+  if (!live.ok()) return reply(inference_error(live.error()));
+  Result<V1Request> asked = read_request(request, **live);
+  if (!asked.ok()) return reply(inference_error(asked.error()));
+  run_infer(
+      deployments, request, *live, asked->infer,
+      [&request, form = asked->form, reply](const Result<serving::Inference>& inference) {
+        Result<Response> response = render(request, form, inference);
+        reply(response.ok() ? std::move(response).value() : inference_error(response.error()));
+      });
+}
+
+}  // namespace
+
+std::vector<net::Route> v1_routes(InferenceServices services) {
+  serving::Deployments& deployments = services.deployments;
+  std::vector<net::Route> routes;
+  routes.push_back(inference_route(Method::kGet, "/v1/models/{model}",
+                                   {"models.read", net::Target::qualified("Deployment", "model")},
+                                   "Whether a model can answer, in KServe's V1 protocol.",
+                                   [&deployments](const Request& request) -> Result<Response> {
+                                     FALAJ_TRY(live_model(deployments, request));
+                                     Value value;
+                                     value["name"] = path_param(request, "model");
+                                     value["ready"] = true;
+                                     return as_json(value);
+                                   }));
+  for (const char* path :
+       {"/v1/models/{model}:predict", "/v1/models/{model}/versions/{version}:predict",
+        "/v1/models/{model}/labels/{version}:predict"}) {
+    routes.push_back(later_route(Method::kPost, path,
+                                 {"serving.predict", net::Target::qualified("Deployment", "model")},
+                                 "Lists in, lists out: KServe's V1 protocol.",
+                                 [&deployments](const Request& request, const net::Reply& reply) {
+                                   predict(deployments, request, reply);
+                                 }));
+    routes.back().body_bytes_max = 16 << 20;
+  }
+  return routes;
+}
+
+}  // namespace falaj::api

@@ -1,0 +1,18 @@
+// jobs/usage_curve.h — how a job's use of the machine went, over its time.
+#pragma once
+
+#include <vector>
+
+#include "base/value.h"
+#include "exec/wards.h"
+
+namespace falaj::jobs {
+
+// Oldest first; what was used adds up from the attempt's beginning, memory is of the moment.
+using UsageCurve = std::vector<exec::WardUsage>;
+
+// Columns of one length: {at_seconds[], cpus[], memory_bytes[], read_bytes[], written_bytes[]}.
+// `cpus` is the processors in use since the sample before; bytes add up. Pure.
+Value to_value(const UsageCurve& curve);
+
+}  // namespace falaj::jobs

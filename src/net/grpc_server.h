@@ -1,0 +1,75 @@
+// net/grpc_server.h — gRPC calls over HTTP/2 (nghttp2, hidden): one event loop, a bounded pool,
+// limits on everything a client controls. TLS is that of the HTTP server: 1.3 only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "net/http.h"
+#include "net/tls_options.h"
+#include "telemetry/metrics.h"
+
+namespace falaj::net {
+
+// Called once, on any thread, at once or later.
+using GrpcReply = std::function<void(Result<std::string>)>;
+
+struct GrpcMethod {
+  // kUnary: one message in, one out. kStream: each message in is answered by one message out, in
+  // order, until the client has sent its last.
+  enum class Kind : std::uint8_t { kUnary, kStream };
+
+  std::string path;  // "/inference.GRPCInferenceService/ModelInfer"
+  Kind kind = Kind::kUnary;
+  // Answers one message; begun on a thread of the pool, where it may block. `request` has the
+  // call's metadata as headers, its peer, ids and deadline, and lives until the reply; `message`
+  // only during the call. `request.gone` tells when the caller has left. An error ends the call
+  // with the status of its class (grpc_status) and its text.
+  std::function<void(Request& request, std::string_view message, GrpcReply reply)> answer;
+};
+
+struct GrpcOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;  // 0: any free one, see port().
+  ServerTls tls;
+  unsigned pool_threads = 8;
+  std::size_t pool_queue_max = 1024;
+  std::size_t connections_max = 1000;
+  std::size_t calls_max = 256;                 // Open at once on one connection.
+  std::size_t metadata_bytes_max = 16 << 10;   // Of one call.
+  std::size_t message_bytes_max = 64 << 20;    // Of one message, unpacked.
+  std::size_t buffered_bytes_max = 256 << 20;  // Of messages that are still coming, in all.
+  Duration handshake_timeout = Duration::seconds(10);
+  Duration message_timeout = Duration::minutes(5);  // From the call's head to its first message.
+  Duration idle_timeout = Duration::minutes(30);    // Without a call; clients connect again.
+  std::vector<std::string> allowed_hosts;           // As of the HTTP server.
+};
+
+// The status of a class: kNotFound → 5.
+int grpc_status(Code code);
+
+// The header grpc-timeout ("100m": a tenth of a second), or nullopt when it is none.
+std::optional<Duration> parse_grpc_timeout(std::string_view text);
+
+class GrpcServer {
+ public:
+  // Listens before it returns. FJ-8007 when the port is taken; FJ-7003 when `host` is not loopback
+  // and there is no TLS. `metrics` outlives the server.
+  static Result<std::unique_ptr<GrpcServer>> start(const GrpcOptions& options,
+                                                   std::vector<GrpcMethod> methods,
+                                                   telemetry::Metrics& metrics);
+  virtual ~GrpcServer() = default;  // Drains first.
+  virtual std::uint16_t port() const = 0;
+  // As Server::renew.
+  virtual Status renew(const TlsIdentity& identity) = 0;
+  // Stops accepting, lets running calls finish up to `limit`. Idempotent.
+  virtual void drain(Duration limit) = 0;
+};
+
+}  // namespace falaj::net

@@ -1,0 +1,222 @@
+#include "net/grpc_server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "net/http2/testing/grpc_client.h"
+#include "net/testing/server_fixture.h"
+
+namespace falaj::net {
+namespace {
+
+using testing::Event;
+using testing::GrpcTestClient;
+
+class GrpcServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    add("/t.T/Echo", GrpcMethod::Kind::kUnary,
+        [](Request&, std::string_view message, GrpcReply reply) { reply(std::string(message)); });
+    add("/t.T/Chat", GrpcMethod::Kind::kStream,
+        [](Request&, std::string_view message, GrpcReply reply) {
+          if (message == "stop") return reply(Error(Code::kNotFound, "söme\n100% text"));
+          reply("re:" + std::string(message));
+        });
+    add("/t.T/Whoami", GrpcMethod::Kind::kUnary,
+        [](Request& request, std::string_view, GrpcReply reply) {
+          reply(std::string(find_header(request.headers, "authorization")) + "|" +
+                std::string(request.peer));
+        });
+  }
+  void add(std::string path, GrpcMethod::Kind kind,
+           std::function<void(Request&, std::string_view, GrpcReply)> answer) {
+    methods_.push_back({std::move(path), kind, std::move(answer)});
+  }
+  void start() {
+    auto started = GrpcServer::start(options_, methods_, metrics_);
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    server_ = std::move(started).value();
+  }
+  static std::string framed(std::string_view message) {
+    std::string bytes;
+    append_message(bytes, message);
+    return bytes;
+  }
+
+  GrpcOptions options_;
+  std::vector<GrpcMethod> methods_;
+  telemetry::Metrics metrics_;
+  std::unique_ptr<GrpcServer> server_;
+};
+
+TEST_F(GrpcServerTest, answers_a_call_with_its_message_and_a_status_in_the_trailers) {
+  start();
+  GrpcTestClient client(server_->port());
+  for (const std::size_t size : {0, 1, 16'379, 16'384, 70'000, 3'000'000}) {
+    const std::string message(size, 'm');
+    const auto outcome = client.call("/t.T/Echo", message);
+    EXPECT_EQ(outcome.status(), "0") << outcome.text();
+    EXPECT_EQ(outcome.headers.at("content-type"), "application/grpc");
+    ASSERT_EQ(outcome.messages().size(), 1U) << size;
+    EXPECT_EQ(outcome.messages()[0], message);
+  }
+  EXPECT_EQ(client.call("/t.T/Whoami", "", {{"authorization", "Bearer x"}}).messages()[0],
+            "Bearer x|127.0.0.1");
+}
+
+TEST_F(GrpcServerTest, answers_many_calls_of_one_connection_at_once) {
+  start();
+  GrpcTestClient client(server_->port());
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 100; ++i) {
+    ids.push_back(client.begin("/t.T/Echo", framed("message " + std::to_string(i))));
+  }
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(client.wait(ids[static_cast<std::size_t>(i)]).messages()[0],
+              "message " + std::to_string(i));
+  }
+}
+
+TEST_F(GrpcServerTest, ends_with_the_status_of_what_went_wrong_before_the_handler) {
+  options_.message_bytes_max = 1000;
+  start();
+  GrpcTestClient client(server_->port());
+  EXPECT_EQ(client.call("/t.T/Nothing", "x").status(), "12");
+  EXPECT_EQ(client.wait(client.begin("/t.T/Echo", "")).status(), "3");
+  EXPECT_EQ(client.wait(client.begin("/t.T/Echo", framed("abc").substr(0, 7))).status(), "3");
+  EXPECT_EQ(client.wait(client.begin("/t.T/Echo", std::string("\2\0\0\0\0", 5))).status(), "3");
+  EXPECT_EQ(client.wait(client.begin("/t.T/Echo", std::string("\1\0\0\0\1x", 6))).status(), "3")
+      << "no grpc-encoding says how it is packed";
+  const auto large = client.call("/t.T/Echo", std::string(1001, 'x'));
+  EXPECT_EQ(large.status(), "8");
+  EXPECT_NE(large.text().find("larger than max"), std::string::npos);
+  EXPECT_EQ(client.call("/t.T/Echo", "x", {{"grpc-encoding", "br"}}).status(), "12");
+  EXPECT_EQ(client.call("/t.T/Echo", "x", {{"grpc-timeout", "soon"}}).status(), "3");
+  EXPECT_EQ(client.call("/t.T/Echo", "x", {{"origin", "https://elsewhere"}}).status(), "7");
+  EXPECT_EQ(client.call("/t.T/Echo", "x", {{"big", std::string(17'000, 'x')}}).status(), "8");
+  EXPECT_EQ(client.call("/t.T/Echo", "x").status(), "0") << "the connection is as good as before";
+}
+
+TEST_F(GrpcServerTest, reads_packed_messages_and_refuses_bombs) {
+  options_.message_bytes_max = 1 << 20;
+  start();
+  GrpcTestClient client(server_->port());
+  for (const Coding coding : {Coding::kGzip, Coding::kDeflate}) {
+    const auto packed = [&](const std::string& plain) {
+      std::string bytes = framed(deflate(plain, coding).value());
+      bytes[0] = '\1';
+      return bytes;
+    };
+    const std::vector<std::pair<std::string, std::string>> named{
+        {"grpc-encoding", std::string(coding_name(coding))}};
+    const auto& outcome = client.wait(client.begin("/t.T/Echo", packed("packed"), named));
+    EXPECT_EQ(outcome.messages().at(0), "packed");
+    EXPECT_EQ(
+        client.wait(client.begin("/t.T/Echo", packed(std::string(8 << 20, '\0')), named)).status(),
+        "3");
+  }
+}
+
+TEST_F(GrpcServerTest, answers_a_stream_message_by_message_in_order) {
+  start();
+  GrpcTestClient client(server_->port());
+  const std::int32_t id = client.begin("/t.T/Chat", framed("1"), {}, GrpcTestClient::End::kLater);
+  EXPECT_EQ(client.wait(id, 1).messages(), (std::vector<std::string>{"re:1"}));
+  std::string many;
+  std::vector<std::string> expected{"re:1"};
+  for (int i = 2; i < 500; ++i) {
+    many += framed(std::to_string(i));
+    expected.push_back("re:" + std::to_string(i));
+  }
+  client.send_more(id, many, GrpcTestClient::End::kAtOnce);
+  EXPECT_EQ(client.wait(id).messages(), expected);
+  EXPECT_EQ(client.wait(id).status(), "0");
+  // An error ends it, with its text made safe for a header.
+  const auto& ended =
+      client.wait(client.begin("/t.T/Chat", framed("a") + framed("stop") + framed("b")));
+  EXPECT_EQ(ended.messages(), (std::vector<std::string>{"re:a"}));
+  EXPECT_EQ(ended.status(), "5");
+  EXPECT_EQ(ended.text(), "s%C3%B6me%0A100%25 text");
+  EXPECT_EQ(client.wait(client.begin("/t.T/Chat", "")).status(), "0") << "none in, none out";
+}
+
+TEST_F(GrpcServerTest, tells_the_handler_that_its_caller_has_left) {
+  Event begun;
+  Event left;
+  std::atomic<bool> gone = false;
+  add("/t.T/Wait", GrpcMethod::Kind::kUnary,
+      [&](Request& request, std::string_view, GrpcReply reply) {
+        begun.set();
+        request.gone->wait(false);
+        gone = request.gone->load();
+        left.set();
+        reply(std::string());
+      });
+  start();
+  GrpcTestClient client(server_->port());
+  const std::int32_t id = client.begin("/t.T/Wait", framed(""));
+  begun.wait();
+  client.cancel(id);
+  left.wait();
+  EXPECT_TRUE(gone.load());
+}
+
+TEST_F(GrpcServerTest, says_unavailable_and_not_to_retry_when_its_pool_is_full) {
+  options_.pool_threads = 1;
+  options_.pool_queue_max = 1;
+  Event begun;
+  Event go;
+  add("/t.T/Slow", GrpcMethod::Kind::kUnary, [&](Request&, std::string_view, GrpcReply reply) {
+    begun.set();
+    go.wait();
+    reply(std::string());
+  });
+  start();
+  GrpcTestClient client(server_->port());
+  const std::int32_t running = client.begin("/t.T/Slow", framed(""));
+  begun.wait();
+  const std::int32_t waiting = client.begin("/t.T/Slow", framed(""));
+  const auto& refused = client.wait(client.begin("/t.T/Slow", framed("")));
+  EXPECT_EQ(refused.status(), "14");
+  EXPECT_EQ(refused.headers.at("grpc-retry-pushback-ms"), "-1");
+  go.set();
+  EXPECT_EQ(client.wait(running).status(), "0");
+  EXPECT_EQ(client.wait(waiting).status(), "0");
+}
+
+TEST_F(GrpcServerTest, cuts_what_is_no_http2_and_lets_running_calls_finish_when_it_drains) {
+  Event begun;
+  Event go;
+  add("/t.T/Slow", GrpcMethod::Kind::kUnary, [&](Request&, std::string_view, GrpcReply reply) {
+    begun.set();
+    go.wait();
+    reply(std::string("late"));
+  });
+  start();
+  testing::RawSocket plain(server_->port());
+  plain.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(plain.rest().find("HTTP/1.1"), std::string::npos);
+  GrpcTestClient client(server_->port());
+  const std::int32_t id = client.begin("/t.T/Slow", framed(""));
+  begun.wait();
+  std::thread drains([&] { server_->drain(Duration::seconds(20)); });
+  go.set();
+  EXPECT_EQ(client.wait(id).messages(), (std::vector<std::string>{"late"}));
+  client.wait_for_close();
+  drains.join();
+}
+
+TEST(GrpcTimeout, is_digits_and_a_unit) {
+  EXPECT_EQ(parse_grpc_timeout("1H"), Duration::hours(1));
+  EXPECT_EQ(parse_grpc_timeout("100m"), Duration::milliseconds(100));
+  EXPECT_EQ(parse_grpc_timeout("7u")->nanos, 7000);
+  EXPECT_EQ(parse_grpc_timeout("99999999n")->nanos, 99'999'999);
+  for (const char* wrong : {"", "1", "S", "-1S", "1s", "123456789S", "1.5S", " 1S"}) {
+    EXPECT_FALSE(parse_grpc_timeout(wrong).has_value()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace falaj::net

@@ -1,0 +1,122 @@
+// How Deployments is made inside: shared by deployments.cc (what serves) and deployments_sharing.cc
+// (requests while a rollout runs).
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/published.h"
+#include "serving/deployments.h"
+
+namespace falaj::serving {
+
+// Shared by the live model, so that touching a counter on the hot path looks nothing up.
+struct Series {
+  std::string full_name;  // "payments/fraud"
+  telemetry::Counter& requests;
+  telemetry::Counter& errors;
+  telemetry::Counter& rows;
+  telemetry::Histogram& seconds;
+  telemetry::Counter& joined;
+  telemetry::Counter& refused;
+  std::atomic<std::int64_t> last_nanos = 0;  // Of the epoch: when it was asked last.
+
+  // To the millisecond: threads that answer at once do not fight for the cache line.
+  void touch(Timestamp now) {
+    if (now.nanos - last_nanos.load(std::memory_order_relaxed) >= 1'000'000) {
+      last_nanos.store(now.nanos, std::memory_order_relaxed);
+    }
+  }
+};
+
+struct Slot {
+  Deployment declared;
+  std::int64_t generation = 0;
+  std::shared_ptr<const LiveModel> live;  // null: nothing serves yet.
+  std::string state = "loading";
+  std::string error;
+  bool unloaded = false;            // By request: stays so until load().
+  std::int64_t failed_version = 0;  // With failed_at: what not to try again yet.
+  Timestamp failed_at{};
+  Timestamp since{};
+};
+
+using Key = std::pair<std::string, std::string>;  // Project, name.
+struct KeyLess {
+  using is_transparent = void;
+  using View = std::pair<std::string_view, std::string_view>;
+  static View view(const Key& key) { return {key.first, key.second}; }
+  static View view(const View& key) { return key; }
+  template <class A, class B>
+  bool operator()(const A& a, const B& b) const {
+    return view(a) < view(b);
+  }
+};
+using Table = std::map<Key, Slot, KeyLess>;
+
+using rollout::EntityKeys;
+
+// How a request went, and how long it took.
+struct Timed {
+  Status status;
+  std::int64_t nanos = 0;
+};
+
+enum class Trace : std::uint8_t { kCounted, kNone };  // kNone: no log, no metric.
+
+struct Deployments::Impl {
+  storage::SqlStore& sql;
+  registry::Models& models;
+  features::Online& online;
+  Runtime& runtime;
+  PredictionSink& sink;
+  security::Audit& audit;
+  telemetry::Metrics& metrics;
+  const Clock& clock;
+
+  Mutex ticking;  // One reconciler at a time; readers never take it.
+  Published<Table> table;
+
+  Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
+  Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version)
+      FALAJ_REQUIRES(ticking);
+  Result<std::int64_t> desired_version(const ProjectName& project, const Deployment& declared);
+  Result<std::shared_ptr<const LiveModel>> load(const storage::Object& object, const Slot& slot,
+                                                std::int64_t version);
+  Result<std::shared_ptr<Session>> open_session(const registry::ModelVersion& version);
+  Status add_features(const Deployment& declared, LiveModel& live);
+  std::shared_ptr<Series> series(const LiveModel& live);
+  Status remember(const LiveModel* live, const storage::Object& object, std::string_view action,
+                  Value detail);
+  void drop_removed(const std::vector<storage::Object>& objects, Table& next);
+  void publish(const Table& next) { table.replace(std::make_shared<const Table>(next)); }
+  void log_rows(const LiveModel& live, std::span<const Tensor> inputs,
+                const std::vector<Tensor>& outputs, const std::string& request_id) const;
+  // Fills `logged` with what the sink is to be offered once the whole request is answered.
+  Status answer(const LiveModel& live, const EntityKeys& keys, EntityPrediction& prediction,
+                Prediction& logged) const;
+  Timed answer_all(const LiveModel& live, std::span<const EntityKeys> entities,
+                   const std::string& request_id, std::vector<EntityPrediction>& predictions,
+                   Trace trace) const;
+  Status answer_shared(const LiveModel& live, std::span<const EntityKeys> entities,
+                       const std::string& request_id,
+                       std::vector<EntityPrediction>& predictions) const;
+  Result<Inference> run(const LiveModel& live, std::span<const Tensor> inputs,
+                        const std::string& request_id, std::int64_t& nanos) const;
+  Result<Inference> finished(const LiveModel& live, Result<std::vector<Tensor>> outputs,
+                             std::span<const Tensor> inputs, const std::string& request_id,
+                             std::int64_t begun) const;
+  void add_batcher(const Deployment& declared, LiveModel& live);
+  Result<Inference> run_shared(const LiveModel& live, std::span<const Tensor> inputs,
+                               const std::string& request_id) const;
+  void answer_unseen(const rollout::Split& split, const rollout::Mirrored& request) const;
+};
+
+}  // namespace falaj::serving

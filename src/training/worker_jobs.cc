@@ -1,0 +1,256 @@
+#include "training/worker_jobs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "base/descriptor.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "jobs/checkpoint/memory_folder.h"
+
+namespace falaj::training {
+namespace {
+
+namespace fs = std::filesystem;
+using jobs::checkpoint::MemoryFolder;
+
+constexpr std::size_t kPointsMax = 100'000;
+constexpr std::size_t kPointsAtOnce = 2'000;
+constexpr std::size_t kMetricNameMax = 128;
+constexpr std::size_t kReportedBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kReportBytesMax = std::size_t{1} << 20;
+constexpr std::string_view kReport = "/report.json";
+constexpr std::int64_t kOwnProcesses = 64;  // Of the launcher and its threads.
+// After the workers' grace: for the last checkpoint to reach the disk.
+constexpr Duration kPersistMost = Duration::seconds(60);
+
+// What workers left there: they may have put anything in its place.
+std::string bytes_left(const std::string& path, std::size_t most) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat about {};
+  if (!file.valid() || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
+  std::string bytes(std::min(most, static_cast<std::size_t>(about.st_size)), '\0');
+  std::size_t got = 0;
+  while (got < bytes.size()) {
+    const ssize_t more = ::read(file.get(), bytes.data() + got, bytes.size() - got);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) break;
+    got += static_cast<std::size_t>(more);
+  }
+  bytes.resize(got);
+  return bytes;
+}
+
+// Of report.json, what a run shows: counts, the first failure of the last attempt, the newest
+// checkpoint.
+Value outputs_of(const Value& report) {
+  Value out = Value::object();
+  if (report.is_null()) return out;
+  Value& launch = out["launch"];
+  launch["code"] = report.integer("code");
+  launch["reason"] = report.text("reason");
+  launch["crashes"] = report.integer("crashes");
+  launch["preemptions"] = report.integer("preemptions");
+  const Value& attempts = report["attempts"];
+  launch["attempts"] =
+      static_cast<std::int64_t>(attempts.is_array() ? attempts.as_array().size() : 0);
+  const Value& checkpoint = report["checkpoint"];
+  if (!checkpoint.is_object()) return out;
+  Value& newest = out["checkpoint"];
+  newest["number"] = checkpoint.integer("number");
+  newest["name"] = checkpoint.text("name");
+  newest["bytes"] = checkpoint.integer("bytes");
+  newest["saved_at"] = checkpoint.text("saved_at");
+  return out;
+}
+
+Value words_value(const std::vector<std::string>& words) {
+  Value list = Value::array();
+  for (const std::string& word : words) list.push(word);
+  return list;
+}
+
+std::vector<std::string> words_of(const Value& list) {
+  std::vector<std::string> words;
+  if (!list.is_array()) return words;
+  for (const Value& word : list.as_array()) words.push_back(word.as_string());
+  return words;
+}
+
+tracking::RunStatus run_status(jobs::JobStatus status) {
+  switch (status) {
+    case jobs::JobStatus::kSucceeded:
+      return tracking::RunStatus::kFinished;
+    case jobs::JobStatus::kCancelled:
+      return tracking::RunStatus::kStopped;
+    default:
+      return tracking::RunStatus::kFailed;
+  }
+}
+
+void note(const Status& status, const RunId& run) {
+  // A conflict: the server died after this had been written, and the job came back.
+  if (status.ok() || status.error().code == Code::kConflict) return;
+  log::warn("run not written", {{"run", run.str()}, {"error", status.error().message}});
+}
+
+}  // namespace
+
+Reported read_reported(std::string_view lines) {
+  Reported out;
+  std::map<std::pair<std::string, std::int64_t>, double> newest;
+  while (!lines.empty()) {
+    const std::size_t end = lines.find('\n');
+    const std::string_view line = lines.substr(0, end);
+    lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
+    if (line.empty()) continue;
+    const auto value = parse_json(line, {.bytes_max = 4096, .depth_max = 4});
+    if (!value.ok() || !value->is_object()) continue;
+    const double progress = value->number("progress", -1);
+    if (progress >= 0 && progress <= 1) out.progress = progress;
+    const std::string metric = value->text("metric");
+    const Value& figure = (*value)["value"];
+    if (metric.empty() || metric.size() > kMetricNameMax || !figure.is_number() ||
+        !std::isfinite(figure.as_double())) {
+      continue;
+    }
+    const std::pair key(metric, value->integer("step"));
+    if (newest.size() < kPointsMax || newest.contains(key)) newest[key] = figure.as_double();
+  }
+  for (const auto& [key, figure] : newest) {
+    out.points.push_back({key.first, key.second, figure, {}});
+  }
+  return out;
+}
+
+WorkerJobs::WorkerJobs(WorkerOptions options, tracking::Runs& runs, jobs::Queue& queue)
+    : options_(std::move(options)), runs_(runs), queue_(queue) {}
+
+Result<WorkerJobs::Started> WorkerJobs::run(const security::RequestContext& context,
+                                            const std::string& name, const WorkerPlan& plan,
+                                            const Value& params) {
+  if (options_.folder.empty()) {
+    return Error(Code::kUnavailable, "nothing here runs the workers of a TrainJob");
+  }
+  const int workers = workers_on(queue_.machine(), plan);
+  tracking::Run wanted;
+  wanted.experiment = name;
+  wanted.params = params;
+  wanted.inputs["command"] = words_value(plan.submission.command);
+  wanted.inputs["workers"] = workers;
+  const RunId run = FALAJ_TRY(runs_.create(context, wanted)).id;
+  jobs::JobSpec spec;
+  spec.type = jobs::kCommandType;
+  spec.payload = jobs::payload_of(plan.submission);
+  spec.payload["companion"] = kName;
+  spec.payload["run"] = run.str();
+  spec.payload["params"] = params;
+  spec.payload["workers"] = workers;
+  spec.payload["launch"] = words_value(launch_words(plan, workers));
+  spec.payload["threads"] =
+      std::max<std::int64_t>(1, plan.submission.request.resources.cpu_milli / 1000);
+  spec.payload["grace_ms"] = plan.grace.nanos / 1'000'000;
+  spec.attempts_max =
+      1;  // Crashes are forgiven by the launcher; what is lost or preempted is free.
+  spec.request = request_of(plan, workers, name);
+  auto job = queue_.submit(context, std::move(spec));
+  if (job.ok()) return Started{run, *job};
+  note(runs_.end(context, run, tracking::RunStatus::kFailed,
+                 to_string(job.error().id) + ": " + job.error().message, {}),
+       run);
+  return std::move(job).error();
+}
+
+Result<WorkerJobs::Folders> WorkerJobs::folders_of(const RunId& run) const {
+  Folders folders;
+  folders.all = options_.folder + "/" + run.str();
+  folders.archive = folders.all + "/archive";
+  folders.memory = FALAJ_TRY(MemoryFolder::root_for(folders.archive));
+  return folders;
+}
+
+Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
+  const Value& payload = job.spec.payload;
+  const RunId run(payload.text("run"));
+  const Folders folders = FALAJ_TRY(folders_of(run));
+  std::error_code error;
+  fs::create_directories(folders.all, error);
+  if (!error) fs::permissions(folders.all, fs::perms::owner_all, error);
+  if (error) {
+    return Error(ErrorId::kDataFolderFull,
+                 "cannot create the folder of checkpoints " + folders.all + ": " + error.message());
+  }
+  // Made here: inside its sandbox the job may not make folders beside its own.
+  FALAJ_TRY(MemoryFolder::open(folders.memory));
+  // What an attempt before this one came to is not how this one ends.
+  fs::remove(folders.all + std::string(kReport), error);
+  std::vector<std::string> argv{options_.program, "launch", "--run-id", run.str()};
+  for (std::string& word : words_of(payload["launch"])) argv.push_back(std::move(word));
+  for (const std::string& word :
+       {std::string("--archive"), folders.archive, std::string("--memory-folder"), folders.memory,
+        std::string("--report"), folders.all + std::string(kReport), std::string("--")}) {
+    argv.push_back(word);
+  }
+  argv.insert(argv.end(), work.argv.begin(), work.argv.end());
+  work.argv = std::move(argv);
+  const bool threads_given = payload["env"].has("OMP_NUM_THREADS");
+  for (auto& [name, value] : work.env) {
+    if (name == "OMP_NUM_THREADS" && !threads_given) {
+      value = std::to_string(payload.integer("threads", 1));
+    }
+  }
+  work.env.emplace_back("FALAJ_METRICS", folders.all + "/metrics.jsonl");
+  work.env.emplace_back("FALAJ_PARAMS", to_json(payload["params"]));
+#if defined(__SANITIZE_ADDRESS__)
+  // At its end the leak check traces its own process, which the sandbox refuses.
+  work.env.emplace_back("ASAN_OPTIONS", "detect_leaks=0");
+#endif
+  work.sandbox.read_write.push_back(folders.all);
+  work.sandbox.read_write.push_back(folders.memory);  // Memory, which is limited as such.
+  work.limits.disk_folders.push_back(folders.all);
+  if (work.limits.processes_max > 0) {
+    work.limits.processes_max =
+        work.limits.processes_max * std::max<std::int64_t>(1, payload.integer("workers", 1)) +
+        kOwnProcesses;
+  }
+  work.limits.grace = Duration::milliseconds(payload.integer("grace_ms")) + kPersistMost;
+  note(runs_.start(run), run);
+  return {};
+}
+
+Value WorkerJobs::ended(const jobs::Job& job, jobs::JobStatus status, const std::string& error) {
+  const RunId run(job.spec.payload.text("run"));
+  const auto folders = folders_of(run);
+  if (!folders.ok()) {
+    log::warn("run's folder not found", {{"run", run.str()}, {"error", folders.error().message}});
+    return {};
+  }
+  Reported reported = read_reported(bytes_left(folders->all + "/metrics.jsonl", kReportedBytesMax));
+  for (std::size_t at = 0; at < reported.points.size(); at += kPointsAtOnce) {
+    const auto begin = reported.points.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end =
+        begin + static_cast<std::ptrdiff_t>(std::min(kPointsAtOnce, reported.points.size() - at));
+    note(runs_.log_metrics(run, std::vector(begin, end)), run);
+  }
+  if (status == jobs::JobStatus::kSucceeded) reported.progress = 1;
+  if (reported.progress >= 0) note(runs_.set_progress(run, reported.progress), run);
+  const security::RequestContext as =
+      security::system_context("service:training", ProjectName(job.spec.project), job.spec.zone);
+  const std::string why = status == jobs::JobStatus::kSucceeded ? "" : error;
+  auto report = parse_json(bytes_left(folders->all + std::string(kReport), kReportBytesMax));
+  Value reported_last = report.ok() && report->is_object() ? std::move(*report) : Value();
+  note(runs_.end(as, run, run_status(status), why, outputs_of(reported_last)), run);
+  std::error_code ignored;
+  fs::remove_all(folders->memory, ignored);
+  return reported_last;
+}
+
+}  // namespace falaj::training

@@ -1,0 +1,67 @@
+// training/worker_jobs.h — TrainJobs whose engine is a command: a gang of workers under `falaj
+// launch`, one job of the queue.
+//
+//   FOLDER/RUN/archive        checkpoints, kept over attempts and after the end (jobs/checkpoint)
+//   FOLDER/RUN/metrics.jsonl  what workers reported: FALAJ_METRICS
+//   FOLDER/RUN/report.json    how the newest attempt went
+//
+// The workers' network is their own: 127.0.0.1 and nothing else. They survive a restart of the
+// server; when the job is preempted or its machine dies, its next attempt goes on from the newest
+// checkpoint.
+#pragma once
+
+#include <string>
+
+#include "jobs/executor.h"
+#include "jobs/queue.h"
+#include "security/context.h"
+#include "tracking/runs.h"
+#include "training/worker_plan.h"
+
+namespace falaj::training {
+
+struct WorkerOptions {
+  std::string program;  // The falaj binary.
+  std::string folder;   // Absolute. "": such jobs are refused.
+};
+
+// What the workers reported, as it lies in the file: {"metric": "loss", "step": 3, "value": 0.5} a
+// line, {"progress": 0.4} too. The newest value of a step counts, other lines are left out. Pure.
+struct Reported {
+  std::vector<tracking::MetricPoint> points;  // By metric and step; at most 100 000.
+  double progress = -1;                       // -1: nothing was said.
+};
+Reported read_reported(std::string_view lines);
+
+// Thread-safe.
+class WorkerJobs final : public jobs::Companion {
+ public:
+  static constexpr const char* kName = "train";  // As jobs::Queue::accompany() knows it.
+
+  WorkerJobs(WorkerOptions options, tracking::Runs& runs, jobs::Queue& queue);
+
+  struct Started {
+    RunId run;
+    JobId job;
+  };
+  // Records the run and submits its job. As Queue::submit().
+  Result<Started> run(const security::RequestContext& context, const std::string& name,
+                      const WorkerPlan& plan, const Value& params);
+
+  Status prepare(const jobs::Job& job, jobs::Work& work) override;
+  Value ended(const jobs::Job& job, jobs::JobStatus status, const std::string& error) override;
+
+ private:
+  struct Folders {
+    std::string all;
+    std::string archive;
+    std::string memory;
+  };
+  Result<Folders> folders_of(const RunId& run) const;
+
+  const WorkerOptions options_;
+  tracking::Runs& runs_;
+  jobs::Queue& queue_;
+};
+
+}  // namespace falaj::training

@@ -1,0 +1,204 @@
+#include "training/worker_jobs.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/json.h"
+#include "jobs/checkpoint/memory_folder.h"
+#include "jobs/command.h"
+#include "jobs/local_executor.h"
+#include "storage/objects.h"
+#include "storage/open.h"
+#include "storage/testing/temp_folder.h"
+
+namespace falaj::training {
+namespace {
+
+constexpr Duration kPatience = Duration::seconds(60);
+
+TEST(Reported, the_newest_value_of_a_step_counts_and_garbage_does_not) {
+  const Reported reported = read_reported(
+      "{\"metric\": \"loss\", \"step\": 2, \"value\": 0.5}\n"
+      "not json\n\n[1]\n{\"metric\": \"loss\", \"step\": 1, \"value\": 0.9}\n"
+      "{\"metric\": \"loss\", \"step\": 2, \"value\": 0.4, \"progress\": 0.25}\n"
+      "{\"metric\": \"auc\", \"step\": 1, \"value\": \"high\"}\n{\"progress\": 7}\n"
+      "{\"metric\": \"auc\", \"step\": 1, \"value\": 0.8}");
+  ASSERT_EQ(reported.points.size(), 3u);
+  EXPECT_EQ(reported.points[0].metric, "auc");
+  EXPECT_EQ(reported.points[1].step, 1);
+  EXPECT_EQ(reported.points[2].value, 0.4);
+  EXPECT_EQ(reported.progress, 0.25);
+  EXPECT_EQ(read_reported("").progress, -1);
+}
+
+// Instead of `falaj launch`: leaves a report and becomes the command.
+constexpr const char* kLauncher = R"(#!/bin/sh
+echo "$@" > words
+while [ "$1" != -- ]; do
+  if [ "$1" = --report ]; then report=$2; fi
+  if [ "$1" = --memory-folder ]; then memory=$2; fi
+  shift
+done
+shift
+test -d "$memory/saves" || exit 9
+echo '{"code": 0, "reason": "", "crashes": 1, "preemptions": 2, "attempts": [{}, {}],
+       "checkpoint": {"number": 3, "name": "step9", "bytes": 12}}' > "$report"
+exec "$@"
+)";
+
+class WorkerJobsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration,
+                               tracking::kTrackingMigration, jobs::kJobsMigration,
+                               jobs::kJobEventsMigration, jobs::kJobPayloadsMigration})
+                    .ok());
+    context_.principal.kind = security::PrincipalKind::kUser;
+    context_.principal.id = "user:test";
+    context_.project = ProjectName("pay");
+    context_.zone = Zone("ae");
+    const std::string program = folder_ / "launcher.sh";
+    std::ofstream(program) << kLauncher;
+    ::chmod(program.c_str(), 0755);
+    jobs::QueueOptions options;
+    options.work_folder = folder_ / "jobs";
+    options.machine.cpu_milli = 4000;
+    options.machine.memory_bytes = std::int64_t{4} << 30;
+    queue_ = std::move(jobs::Queue::open(options, *sql_, audit_, metrics_, clock_)).value();
+    jobs::CommandOptions commands;
+    commands.processes_max = 0;
+    queue_->run_commands(*executor_, commands);
+    workers_ = std::make_unique<WorkerJobs>(WorkerOptions{program, folder_ / "checkpoints"}, runs_,
+                                            *queue_);
+    queue_->accompany(WorkerJobs::kName, *workers_);
+  }
+  void TearDown() override { queue_.reset(); }
+
+  WorkerJobs::Started run(const std::string& script) {
+    WorkerPlan plan;
+    plan.submission.command = {"/bin/sh", "-c", script};
+    plan.submission.request.resources = {2000, std::int64_t{256} << 20, 0};
+    plan.workers_max = 8;
+    Value params;
+    params["lr"] = 0.1;
+    auto started = workers_->run(context_, "fraud", plan, params);
+    EXPECT_TRUE(started.ok()) << started.error().message;
+    return started.ok() ? *started : WorkerJobs::Started{};
+  }
+  jobs::Job ended(const WorkerJobs::Started& started) {
+    return queue_->wait(started.job, kPatience).value();
+  }
+  std::string memory_of(const RunId& run) const {
+    return jobs::checkpoint::MemoryFolder::root_for((folder_ / "checkpoints/") + run.str() +
+                                                    "/archive")
+        .value();
+  }
+
+  storage::TempFolder folder_;
+  FakeClock clock_;
+  std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
+  security::Audit audit_{*sql_, clock_};
+  telemetry::Metrics metrics_;
+  tracking::Runs runs_{*sql_, audit_, clock_};
+  security::RequestContext context_;
+  std::unique_ptr<jobs::Executor> executor_ = jobs::make_local_executor(clock_);
+  std::unique_ptr<jobs::Queue> queue_;
+  std::unique_ptr<WorkerJobs> workers_;
+};
+
+TEST_F(WorkerJobsTest, a_run_has_what_its_workers_reported) {
+  queue_->start();
+  const auto started =
+      run("echo '{\"metric\": \"loss\", \"step\": 1, \"value\": 0.25}' >> $FALAJ_METRICS; "
+          "echo threads $OMP_NUM_THREADS params $FALAJ_PARAMS; cat words");
+  const jobs::Job job = ended(started);
+  const std::string log = queue_->log_tail(started.job, 0).value();
+  ASSERT_EQ(job.status, jobs::JobStatus::kSucceeded) << job.error << log;
+  EXPECT_EQ(job.spec.request.resources.cpu_milli, 4000) << "two workers: more never have room";
+  EXPECT_NE(log.find("threads 2 params {\"lr\":0.1}\n"), std::string::npos) << log;
+  EXPECT_NE(log.find("launch --run-id " + started.run.str() + " --workers 1:2"), std::string::npos)
+      << log;
+  const tracking::Run done = runs_.get(started.run).value();
+  EXPECT_EQ(done.status, tracking::RunStatus::kFinished);
+  EXPECT_EQ(done.metrics.number("loss"), 0.25);
+  EXPECT_EQ(done.progress, 1);
+  EXPECT_EQ(done.outputs["launch"].integer("crashes"), 1);
+  EXPECT_EQ(done.outputs["launch"].integer("attempts"), 2);
+  EXPECT_EQ(done.outputs["checkpoint"].text("name"), "step9");
+  EXPECT_EQ(done.inputs.integer("workers"), 2);
+  EXPECT_FALSE(std::filesystem::exists(memory_of(started.run)));
+}
+
+TEST_F(WorkerJobsTest, a_failure_and_a_cancel_end_the_run_too) {
+  queue_->start();
+  const auto failed = run("echo no luck; exit 3");
+  EXPECT_EQ(ended(failed).status, jobs::JobStatus::kFailed);
+  EXPECT_EQ(ended(failed).attempts, 1);
+  const tracking::Run run_of_it = runs_.get(failed.run).value();
+  EXPECT_EQ(run_of_it.status, tracking::RunStatus::kFailed);
+  EXPECT_NE(run_of_it.error.find("code 3"), std::string::npos) << run_of_it.error;
+  const auto cancelled = run("echo > " + (folder_ / "up") + "; exec sleep 1000");
+  ASSERT_TRUE(queue_->cancel(context_, cancelled.job).ok());
+  EXPECT_EQ(ended(cancelled).status, jobs::JobStatus::kCancelled);
+  EXPECT_EQ(runs_.get(cancelled.run)->status, tracking::RunStatus::kStopped);
+}
+
+TEST_F(WorkerJobsTest, one_that_never_ran_ends_its_run) {
+  const auto waiting = run("true");  // The queue was not started.
+  ASSERT_TRUE(queue_->cancel(context_, waiting.job).ok());
+  EXPECT_EQ(runs_.get(waiting.run)->status, tracking::RunStatus::kStopped);
+}
+
+TEST_F(WorkerJobsTest, its_post_mortem_names_the_worker_that_failed_first) {
+  queue_->start();
+  // The launcher before it in the same attempt said how it began; the worker says how it ended.
+  const auto started = run(
+      "printf '%s' '{\"reason\": \"used up\", \"crashes\": 1, \"attempts\": [{\"attempt\": 0,"
+      " \"first_failure\": {\"rank\": 1, \"exit_code\": 7}}]}' > ${FALAJ_METRICS%/*}/report.json;"
+      " exit 7");
+  const jobs::Job job = ended(started);
+  ASSERT_EQ(job.status, jobs::JobStatus::kFailed);
+  const Value& workers = job.result["post_mortem"]["workers"];
+  EXPECT_EQ(workers["first_failure"].integer("rank"), 1) << to_json(job.result);
+  EXPECT_EQ(workers.text("reason"), "used up");
+  EXPECT_EQ(runs_.get(started.run)->outputs["launch"].text("reason"), "used up");
+}
+
+TEST_F(WorkerJobsTest, checkpoints_count_for_its_disk) {
+  jobs::CommandOptions commands;
+  commands.processes_max = 0;
+  commands.disk_bytes_max = 4 << 20;
+  queue_->run_commands(*executor_, commands);
+  queue_->start();
+  const auto started =
+      run("head -c 3000000 /dev/zero > ${FALAJ_METRICS%/*}/one; "
+          "head -c 3000000 /dev/zero > ${FALAJ_METRICS%/*}/two");
+  const jobs::Job job = ended(started);
+  ASSERT_EQ(job.status, jobs::JobStatus::kFailed);
+  EXPECT_EQ(job.result.text("reason"), "out_of_disk") << job.error;
+}
+
+TEST_F(WorkerJobsTest, what_workers_put_in_place_of_their_files_is_not_followed) {
+  queue_->start();
+  std::ofstream(folder_ / "secret") << "{\"metric\": \"stolen\", \"step\": 1, \"value\": 1}\n";
+  const auto started = run("ln -s " + (folder_ / "secret") + " $FALAJ_METRICS");
+  EXPECT_EQ(ended(started).status, jobs::JobStatus::kSucceeded);
+  EXPECT_FALSE(runs_.get(started.run)->metrics.has("stolen"));
+}
+
+TEST_F(WorkerJobsTest, what_could_never_start_is_refused_and_its_run_says_so) {
+  WorkerPlan plan;
+  plan.submission.command = {"/bin/true"};
+  plan.submission.request.resources = {3000, std::int64_t{64} << 20, 0};
+  plan.workers_min = plan.workers_max = 2;
+  const auto refused = workers_->run(context_, "fraud", plan, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().id, ErrorId::kOutOfRange) << refused.error().message;
+  EXPECT_EQ(runs_.list(context_.project)->front().status, tracking::RunStatus::kFailed);
+}
+
+}  // namespace
+}  // namespace falaj::training
