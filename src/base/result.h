@@ -79,8 +79,6 @@ using Status = Result<void>;
 // Evaluates to the value, or returns the error from the enclosing function.
 //   const Row row = FALAJ_TRY(read_row(id));
 //   FALAJ_TRY(write(row));
-// Never behind another element of a braced initializer: g++ does not destroy what was made of it
-// (tools/tidy refuses it).
 #define FALAJ_TRY(expression) FALAJ_TRY_AS(FALAJ_TRY_NAME(__COUNTER__), expression)
 // A name of its own each time, so that FALAJ_TRY works inside a lambda inside FALAJ_TRY.
 #define FALAJ_TRY_NAME(n) FALAJ_TRY_PASTE(falaj_try_result_, n)
