@@ -10,6 +10,7 @@
 #include "base/descriptor.h"
 #include "base/json.h"
 #include "jobs/exit_error.h"
+#include "jobs/request.h"
 
 namespace falaj::jobs {
 namespace {
@@ -47,19 +48,25 @@ Value charged(const Job& job, const AttemptEnd& end) {
   return out;
 }
 
+// What a program says of itself is kept only as long as what a person would read.
+constexpr std::size_t kFailureBytesMax = 8 * 1024;
+constexpr std::size_t kReasonBytesMax = 512;
+
 // The cause of the end is the first failure of the last attempt that had one.
 Value workers_of(const Value& reported) {
   if (!reported.is_object() || !reported["attempts"].is_array()) return {};
   Value out;
   for (const Value& attempt : reported["attempts"].as_array()) {
-    if (attempt.is_object() && attempt["first_failure"].is_object()) {
-      out["first_failure"] = attempt["first_failure"];
-      out["first_failure"]["attempt"] = attempt["attempt"];
-    }
+    if (!attempt.is_object() || !attempt["first_failure"].is_object()) continue;
+    if (to_json(attempt["first_failure"]).size() > kFailureBytesMax) continue;
+    out["first_failure"] = attempt["first_failure"];
+    out["first_failure"]["attempt"] = attempt.integer("attempt");
   }
-  out["reason"] = reported["reason"];
-  out["crashes"] = reported["crashes"];
-  out["preemptions"] = reported["preemptions"];
+  std::string reason = reported.text("reason");
+  cut(reason, kReasonBytesMax);
+  out["reason"] = std::move(reason);
+  out["crashes"] = reported.integer("crashes");
+  out["preemptions"] = reported.integer("preemptions");
   return out;
 }
 

@@ -66,6 +66,17 @@ TEST(PostMortem, names_the_worker_that_failed_first) {
   EXPECT_EQ(workers.integer("crashes"), 2);
 }
 
+TEST(PostMortem, what_a_program_says_of_itself_is_cut) {
+  Value reported = *parse_json(
+      R"({"crashes":{"a":1},"attempts":[{"attempt":1,"first_failure":{"process":"rank 0"}},
+          {"attempt":2,"first_failure":{}}]})");
+  reported["reason"] = std::string(1 << 20, 'x');
+  reported["attempts"].as_array()[1]["first_failure"]["process"] = std::string(1 << 20, 'x');
+  const Value workers = post_mortem(job_of(1), {}, "", reported)["workers"];
+  EXPECT_LT(to_json(workers).size(), 2048U);
+  EXPECT_EQ(workers["first_failure"].text("process"), "rank 0");
+}
+
 TEST(PostMortem, a_report_is_read_only_from_a_small_file_of_its_own) {
   const storage::TempFolder folder;
   const std::string path = folder / std::string(kReportFile);

@@ -136,12 +136,12 @@ std::optional<LocalQueue::Next> LocalQueue::run_at_once(const JobId& id) {
 }
 
 void LocalQueue::clear_away(const AttemptId& id) {
-  const Status forgotten = executor_->forget(id);
-  if (!forgotten.ok() && forgotten.error().code == Code::kConflict) return;
+  // Not known to have ended: its folder is still its own. What is left is swept at the next start.
+  if (!executor_->forget(id).ok()) return;
   const AttemptFiles files = attempt_files(options_.work_folder, id);
   std::error_code ignored;
   const std::string bundle = oci::bundle_folder(files.work_dir);
-  if (::access(bundle.c_str(), F_OK) == 0) std::filesystem::remove_all(bundle, ignored);
+  if (::access(bundle.c_str(), F_OK) == 0) oci::remove_bundle(bundle);
   if (!spares_->keep(files.work_dir)) std::filesystem::remove_all(files.work_dir, ignored);
   // Most have printed nothing; to look is cheaper than to ask for the folder's lock.
   if (::access(files.log.c_str(), F_OK) == 0) std::filesystem::remove(files.log, ignored);

@@ -54,7 +54,13 @@ bool is_pinned(std::string_view text) {
     if (!is_word(name.substr(bracket + 1, name.size() - bracket - 2), "-_.,")) return false;
     name = name.substr(0, bracket);
   }
-  return is_word(name, "-_.") && is_word(text.substr(equals + 2), ".+!_-");
+  // A first letter or digit: pip takes what begins with a dash for an option.
+  const auto begins_well = [](std::string_view word) {
+    return !word.empty() && std::isalnum(static_cast<unsigned char>(word.front())) != 0;
+  };
+  const std::string_view version = text.substr(equals + 2);
+  return begins_well(name) && is_word(name, "-_.") && begins_well(version) &&
+         is_word(version, ".+!_-");
 }
 
 // Where pip would see the end of a line or begin to read the text in another way, and we would not.

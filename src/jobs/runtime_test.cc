@@ -26,8 +26,9 @@ TEST(Runtime, a_lock_pins_every_package_with_its_hash) {
            "numpy", "numpy==1.26.4", "numpy>=1 " + kHash, "numpy==1.* " + kHash,
            "numpy==1.26.4 --hash=md5:00", "numpy==1.26.4 " + kHash + " ; x",
            "-r other.txt " + kHash, "--index-url=http://x/ " + kHash, "https://x/n.whl==1 " + kHash,
-           "numpy @ file:///n.whl " + kHash, "# nothing\n", "",
-           "numpy==1 --hash=sha256:" + std::string(63, 'a'), "numpy==1 " + kHash + "\n-e ."}) {
+           "numpy @ file:///n.whl " + kHash, "-rextra==1 " + kHash, "numpy==-1 " + kHash,
+           "# nothing\n", "", "numpy==1 --hash=sha256:" + std::string(63, 'a'),
+           "numpy==1 " + kHash + "\n-e ."}) {
     EXPECT_FALSE(read_lock("r", bad).ok()) << bad;
   }
   EXPECT_EQ(*read_lock("r", "# by hand\na==1 \\\n " + kHash + " # or so\n\n b==2\t" + kHash),

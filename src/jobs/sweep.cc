@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "jobs/internal/local_queue.h"
+#include "jobs/oci/bundle.h"
 
 namespace falaj::jobs::internal {
 namespace {
@@ -54,7 +55,7 @@ void LocalQueue::sweep() {
   for (const std::string& name : names) {
     std::error_code ignored;
     if (name.starts_with(kSwept)) {
-      std::filesystem::remove_all(folder / name, ignored);
+      oci::remove_bundle(folder / name);
       continue;
     }
     const auto owner = owner_of(name);
@@ -66,7 +67,7 @@ void LocalQueue::sweep() {
       if (running_.contains(owner->job)) continue;
       std::filesystem::rename(folder / name, aside, ignored);
     }
-    std::filesystem::remove_all(aside, ignored);
+    oci::remove_bundle(aside);
     ++swept;
   }
   if (swept > 0) log::info("left-over files of ended jobs removed", {{"count", swept}});

@@ -12,15 +12,16 @@ Allowances::Allowances(const Snapshot& snapshot, Timestamp now)
   }
 }
 
-std::int64_t Allowances::amount(const Allowance& allowance, const Rates& rates,
-                                Duration run) const {
+std::int64_t Allowances::amount(const Allowance& allowance, const Rates& rates, Duration run,
+                                Rounding rounding) const {
   const std::int64_t window = std::max<std::int64_t>(0, (allowance.window_end - now_).nanos);
   const std::int64_t seconds = std::min(run.nanos, window) / 1'000'000'000;
   switch (allowance.kind) {
     case AllowanceKind::kGpuSeconds:
       return scaled(rates.gpu_milli, seconds, 1);
-    case AllowanceKind::kMoney:  // Up: pods that are added one by one are never too cheap.
-      return scaled_up(rates.money_per_hour, seconds, 3600);
+    case AllowanceKind::kMoney:
+      return rounding == Rounding::kUp ? scaled_up(rates.money_per_hour, seconds, 3600)
+                                       : scaled(rates.money_per_hour, seconds, 3600);
     case AllowanceKind::kEnergy:
       return scaled(rates.watts, seconds, 1);
   }
@@ -33,7 +34,7 @@ Allowances::Shortfall Allowances::shortfall(Index queue, const Rates& rates, Dur
     const auto& allowances = snapshot_.queues[q].allowances;
     for (std::size_t i = 0; i < allowances.size(); ++i) {
       const std::int64_t left = allowances[i].limit - allowances[i].spent - committed_[q][i];
-      const std::int64_t wanted = amount(allowances[i], rates, run);
+      const std::int64_t wanted = amount(allowances[i], rates, run, Rounding::kUp);
       if (wanted > 0 && wanted > left) {
         return {q, wanted - left, static_cast<Index>(i)};
       }
@@ -42,12 +43,13 @@ Allowances::Shortfall Allowances::shortfall(Index queue, const Rates& rates, Dur
   return {};
 }
 
-void Allowances::commit(Index queue, const Rates& rates, Duration run, std::int64_t sign) {
+void Allowances::commit(Index queue, const Rates& rates, Duration run, std::int64_t sign,
+                        Rounding rounding) {
   if (!any_) return;
   for (Index q = queue; q != kAbsent; q = snapshot_.queues[q].parent) {
     const auto& allowances = snapshot_.queues[q].allowances;
     for (std::size_t i = 0; i < allowances.size(); ++i) {
-      committed_[q][i] += sign * amount(allowances[i], rates, run);
+      committed_[q][i] += sign * amount(allowances[i], rates, run, rounding);
     }
   }
 }

@@ -21,11 +21,16 @@ class Allowances {
   };
   // Of the queue and those above it, the first that has too little for a job that runs this long.
   Shortfall shortfall(Index queue, const Rates& rates, Duration run) const;
-  void commit(Index queue, const Rates& rates, Duration run, std::int64_t sign = 1);
+  // Money that does not come out even is rounded up for who comes, down for pods that leave a job:
+  // one by one they never give back more than was charged for all of them.
+  enum class Rounding : std::uint8_t { kUp, kDown };
+  void commit(Index queue, const Rates& rates, Duration run, std::int64_t sign = 1,
+              Rounding rounding = Rounding::kUp);
   bool any() const { return any_; }
 
  private:
-  std::int64_t amount(const Allowance& allowance, const Rates& rates, Duration run) const;
+  std::int64_t amount(const Allowance& allowance, const Rates& rates, Duration run,
+                      Rounding rounding) const;
 
   const Snapshot& snapshot_;
   Timestamp now_;

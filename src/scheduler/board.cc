@@ -166,7 +166,8 @@ void Board::drop_pod(Index job, std::size_t group, const PodPlacement& pod, std:
   const Shape& shape = snapshot_.shapes[j.shape];
   const Placement one = single(shape, group, pod);
   use_later_.add(j.queue, placed_amounts(snapshot_, shape, one), -sign);
-  allowances_.commit(j.queue, placed_rates(snapshot_, shape, one), upper_run(j, policy_), -sign);
+  allowances_.commit(j.queue, placed_rates(snapshot_, shape, one), upper_run(j, policy_), -sign,
+                     Allowances::Rounding::kDown);
   apply_pod(job, group, pod, Moment::kLater, -sign);
 }
 

@@ -91,8 +91,8 @@ Status check(const Snapshot& snapshot, const Decisions& decisions, const Certifi
   const std::size_t jobs = snapshot.jobs.size();
   const std::set<Index> order(certificate.order.begin(), certificate.order.end());
   if (certificate.steps.empty() && order.empty()) return {};
-  if (certificate.order.size() != jobs || order.size() != jobs || *order.rbegin() >= jobs ||
-      certificate.entitled.size() != snapshot.queues.size()) {
+  if (jobs == 0 || certificate.order.size() != jobs || order.size() != jobs ||
+      *order.rbegin() >= jobs || certificate.entitled.size() != snapshot.queues.size()) {
     return misplaced("order and entitlements");
   }
   for (const Step& step : certificate.steps) {

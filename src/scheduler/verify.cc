@@ -16,6 +16,10 @@ constexpr std::int64_t kCut[][3] = {{8, 1, 1000},   {1, 0x7f, 125}, {2, 0x55, 25
                                     {4, 0x11, 500}, {4, 1, 500},    {8, 1, 1000}};
 const std::int64_t* profile(const TaskGroup& g) { return kCut[static_cast<int>(g.gpu.mig)]; }
 bool cut(const TaskGroup& g) { return g.gpu.count > 0 && g.gpu.mig != MigProfile::kWhole; }
+bool within(const std::vector<PodPlacement>& a, const std::vector<PodPlacement>& b) {
+  const auto more = [&](auto& p) { return std::ranges::count(a, p) > std::ranges::count(b, p); };
+  return std::ranges::none_of(a, more);
+}
 auto milli(const TaskGroup& g) { return cut(g) ? profile(g)[2] : g.gpu.fraction * g.gpu.count; }
 
 struct Verifier {
@@ -54,9 +58,8 @@ struct Verifier {
       told.insert(a.job), starts[a.job] = &a.placement, whole(a.job, a.placement);
       need("dependency", a.job, s.jobs[a.job].unmet_dependencies == 0);
     }
-    for (const Hold& h : d.hold) {
+    for (const Hold& h : d.hold)
       told.insert(h.job), need("reason", h.job, h.reason.code != ReasonCode::kNone);
-    }
     for (const Reserve& r : d.reserve) {
       if (r.kind == ReserveKind::kClaim) claims[r.job] = &r.placement;
       need("outcome", r.job, !starts.contains(r.job)), whole(r.job, r.placement);
@@ -68,7 +71,9 @@ struct Verifier {
     for (const Resize& r : d.resize) {
       const bool first = starts.emplace(r.job, &r.placement).second;
       need("outcome", r.job, first && runs(r.job) && !victims.contains(r.job));
-      whole(r.job, r.placement);
+      const auto &had = s.jobs[r.job].placement.pods, &has = r.placement.pods;
+      const bool shrinks = within(has, had) && claims.contains(r.for_job);
+      need("victim", r.job, within(had, has) || shrinks), whole(r.job, r.placement);
     }
     fresh = starts, fresh.insert(claims.begin(), claims.end()), later = fresh, held = starts;
     for (Index j = 0; j < s.jobs.size(); ++j) {
@@ -100,11 +105,11 @@ struct Verifier {
         }
       }
       for (const auto zones : want.data_zones) need("zone", job, zones >> node.zone & 1U);
-      need("closed", job,
-           node.health == NodeHealth::kUp && node.drain_at >= now + upper(s.jobs[job]));
+      need("closed", job, node.health == NodeHealth::kUp);
+      need("closed", job, node.drain_at >= now + upper(s.jobs[job]));
       need("far", job, domain(at.node) == domain(where.pods[0].node));
-      need("label", job,
-           !(want.labels_required & ~c.labels) && !(want.labels_forbidden & c.labels));
+      need("label", job, (want.labels_required & ~c.labels) == 0);
+      need("label", job, (want.labels_forbidden & c.labels) == 0);
       need("company", job, !(tags & want.avoids) && !(avoids & want.tags) && !(want.needs & ~tags));
       const std::int64_t memory = cut(g) ? c.gpu_memory * profile(g)[0] / 8 : c.gpu_memory;
       const bool kind = std::ranges::count(g.gpu.models, c.gpu_flavor) > 0;
@@ -193,17 +198,14 @@ struct Verifier {
     const auto& order = d.certificate.order;
     std::size_t admitted = 0;
     for (const Step& step : d.certificate.steps) {
-      for (; admitted < step.admitted; ++admitted) {
+      for (; admitted < step.admitted; ++admitted)
         running[d.admit[admitted].job] = &d.admit[admitted].placement;
-      }
       const std::string before = marks(s, d.certificate, running);
-      for (const Preempt& v : d.preempt) {
+      for (const Preempt& v : d.preempt)
         if (v.for_job == step.job) running.erase(v.job);
-      }
       if (claims.contains(step.job)) running[step.job] = claims.extract(step.job).mapped();
       const std::string after = marks(s, d.certificate, running);
-      const auto first = std::ranges::mismatch(before, after).in1 - before.begin();
-      const auto at = static_cast<std::size_t>(first);
+      const auto at = std::size_t(std::ranges::mismatch(before, after).in1 - before.begin());
       need("potential", step.job, before < after && at / order.size() == step.level);
       need("potential", step.job, order[at % order.size()] == step.deciding);
     }
@@ -257,8 +259,7 @@ std::vector<Violation> verify(const Snapshot& snapshot, const Policy& policy, Ti
   for (const Reserve& r : decisions.reserve) {  // All who may still run then leave it its place.
     if (r.kind == ReserveKind::kClaim) continue;
     Holding then = v.later;
-    std::erase_if(
-        then, [&](const auto& each) { return now + v.upper(snapshot.jobs[each.first]) <= r.from; });
+    std::erase_if(then, [&](auto& x) { return now + v.upper(snapshot.jobs[x.first]) <= r.from; });
     then[r.job] = &r.placement;
     v.moment(then, {{r.job, &r.placement}}, {"node"});
   }

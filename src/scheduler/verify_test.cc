@@ -189,6 +189,20 @@ TEST_F(Planted, money_beyond_cap_and_allowance) {
   EXPECT_TRUE(caught("allowance"));
 }
 
+TEST_F(Planted, pods_that_are_moved_or_taken_for_nobody) {
+  Index kept = 0;
+  while (std::ranges::count(d.preempt, kept, &Preempt::job) > 0) ++kept;
+  s.shapes[whole].groups[0].max = 2;
+  const Placement one_pod{{1}, {{kept, 0xff}}};
+  d.resize = {{kept, kAbsent, {{1}, {{3, 0xff}}}}};
+  EXPECT_TRUE(caught("victim")) << "moved";
+  s.jobs[kept].placement = {{2}, {{kept, 0xff}, {kept, 0xff}}};
+  d.resize = {{kept, kAbsent, one_pod}};
+  EXPECT_TRUE(caught("victim")) << "for nobody";
+  d.resize[0].for_job = d.preempt[0].for_job;
+  EXPECT_FALSE(caught("victim")) << "pods beyond the minimum may be taken by anybody who claims";
+}
+
 TEST_F(Planted, a_place_that_is_kept_for_another) {
   apply(s, d, kNow);
   d = decide(s, policy, kNow, Budget{});

@@ -1,6 +1,7 @@
 #include "training/worker_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "launch/advise.h"
 #include "launch/log_rules.h"
@@ -76,7 +77,11 @@ Status decode_checkpoint(Fields& fields, WorkerPlan& plan) {
   return checkpoint.finish();
 }
 
-std::int64_t times(std::int64_t amount, int workers) { return amount * workers; }
+// What no machine has stays more than any machine has, so that the queue refuses it.
+std::int64_t times(std::int64_t amount, int workers) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 2;
+  return amount > kMost / std::max(1, workers) ? kMost : amount * workers;
+}
 
 }  // namespace
 

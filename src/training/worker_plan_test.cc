@@ -58,6 +58,13 @@ TEST(WorkerPlan, asks_for_the_whole_gang_at_once) {
   EXPECT_EQ(request.name, "fraud");
 }
 
+TEST(WorkerPlan, more_than_any_machine_has_stays_more) {
+  const auto plan = decoded(R"({"command": ["true"],
+      "workers": {"min": 3, "max": 3, "memory": 4611686018427387904}})");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_GT(request_of(*plan, 3, "large").resources.memory_bytes, std::int64_t{1} << 60);
+}
+
 TEST(WorkerPlan, takes_as_many_workers_as_the_machine_ever_has_room_for) {
   const auto plan = decoded(kWhole);
   ASSERT_TRUE(plan.ok()) << plan.error().message;

@@ -126,6 +126,18 @@ class Images(ProgramTest):
         work = os.path.join(self.host.data, "jobs")
         wait_until(lambda: not os.listdir(work), "its files to go")
 
+    def test_what_no_command_may_do_is_refused_inside_an_image_too(self):
+        self.host = self.server().start()
+        source = Path(__file__).with_name("escape.c")
+        program = os.path.join(self.folder, "escape")
+        subprocess.run(["cc", "-static", "-o", program, source], check=True)
+        self.image("guarded", system(), layer(("escape", Path(program).read_bytes())))
+        job, log = self.run_in("guarded", "/escape")
+        self.assertEqual(job["status"], "succeeded", log)
+        said = dict(line.split() for line in log.splitlines())
+        self.assertEqual(said.pop("internet"), "DONE", log)
+        self.assertEqual(set(said.values()), {"refused"}, log)
+
     def test_what_is_no_sound_image_is_refused(self):
         self.host = self.server().start()
         outside = os.path.join(self.folder, "outside")

@@ -17,6 +17,7 @@ constexpr std::size_t kErrorShown = 512;
 void shorten(jobs::Job& job) {
   job.error = jobs::without_log(job.error);
   jobs::cut(job.error, kErrorShown);
+  if (job.result.is_object()) job.result.as_object().erase("post_mortem");
 }
 
 // What the caller says of the code, and what only the server knows.

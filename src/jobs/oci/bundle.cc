@@ -4,6 +4,7 @@
 #include <linux/mount.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -82,6 +83,7 @@ Value mount_of(const std::string& at, const char* type, const std::string& sourc
   return out;
 }
 
+// How: "rw", or "rro": read-only with all that is mounted below it.
 Value bound(const std::string& path, const char* how) {
   return mount_of(path, "bind", path, list({"rbind", "nosuid", how}));
 }
@@ -116,11 +118,11 @@ Value mounts(const Work& work) {
   out.push(mount_of("/tmp", "tmpfs", "tmp", list({"nosuid", "nodev", "mode=1777"})));
   for (const char* path : {"/sys/devices/system/cpu", "/sys/devices/system/node"}) {
     std::error_code absent;
-    if (fs::exists(path, absent)) out.push(bound(path, "ro"));
+    if (fs::exists(path, absent)) out.push(bound(path, "rro"));
   }
   for (const std::string& path : work.sandbox.read_only) {
     std::error_code absent;
-    if (fs::exists(path, absent)) out.push(bound(path, "ro"));
+    if (fs::exists(path, absent)) out.push(bound(path, "rro"));
   }
   for (const std::string& path : work.sandbox.read_write) {
     std::error_code absent;
@@ -129,14 +131,43 @@ Value mounts(const Work& work) {
   return out;
 }
 
-Value seccomp() {
+Value refusal(const char* call, int error) {
   Value rule;
-  rule["names"] = Value::array();
-  for (const char* name : kRefusedCalls) rule["names"].push(name);
+  rule["names"].push(call);
   rule["action"] = "SCMP_ACT_ERRNO";
+  rule["errnoRet"] = error;
+  return rule;
+}
+
+// Refuses the call when its first argument compares so with the value.
+Value refusal(const char* call, int error, const char* comparison, std::int64_t value) {
+  Value argument;
+  argument["index"] = 0;
+  argument["value"] = value;
+  argument["valueTwo"] = value;  // Of masked comparisons: which bits, and what they must be.
+  argument["op"] = comparison;
+  Value rule = refusal(call, error);
+  rule["args"].push(std::move(argument));
+  return rule;
+}
+
+Value seccomp() {
+  Value calls = Value::array();
+  for (const char* name : kRefusedCalls) calls.push(refusal(name, EPERM));
+  for (const std::int64_t space : {CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
+                                   CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET}) {
+    calls.push(refusal("clone", EPERM, "SCMP_CMP_MASKED_EQ", space));
+  }
+  calls.push(refusal("clone3", ENOSYS));  // Its flags lie in memory; libraries then use clone.
+  // No sockets but those of the Internet, which the network namespace holds.
+  calls.push(refusal("socket", EAFNOSUPPORT, "SCMP_CMP_LT", AF_INET));
+  calls.push(refusal("socket", EAFNOSUPPORT, "SCMP_CMP_GT", AF_INET6));
+  for (std::int64_t family = AF_INET + 1; family < AF_INET6; ++family) {
+    calls.push(refusal("socket", EAFNOSUPPORT, "SCMP_CMP_EQ", family));
+  }
   Value out;
   out["defaultAction"] = "SCMP_ACT_ALLOW";
-  out["syscalls"].push(std::move(rule));
+  out["syscalls"] = std::move(calls);
   return out;
 }
 
@@ -277,6 +308,12 @@ int run_bundle(const std::string& folder) {
   const Status status = become_runtime(folder);
   std::fprintf(stderr, "falaj: %s\n", status.error().message.c_str());
   return 125;
+}
+
+void remove_bundle(const std::string& folder) {
+  std::error_code ignored;
+  fs::permissions(fs::path(folder) / "work" / "work", fs::perms::owner_all, ignored);
+  fs::remove_all(folder, ignored);
 }
 
 std::string find_oci_runtime(const std::string& named) {

@@ -35,6 +35,10 @@ Status prepare_bundle(const std::string& program, const BundleSpec& spec, Work& 
 // with an exit code other than 0, after it has said on standard error why.
 int run_bundle(const std::string& folder);
 
+// Removes a bundle (or any other folder) with all that is in it, also what overlayfs left there
+// that not even its owner may open. What cannot be removed stays, for the next sweep.
+void remove_bundle(const std::string& folder);
+
 // The runtime to use: `named`, or what is installed. "" when there is none.
 std::string find_oci_runtime(const std::string& named);
 
