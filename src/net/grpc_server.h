@@ -29,8 +29,9 @@ struct GrpcMethod {
   Kind kind = Kind::kUnary;
   // Answers one message; begun on a thread of the pool, where it may block. `request` has the
   // call's metadata as headers, its peer, ids and deadline, and lives until the reply; `message`
-  // only during the call. `request.gone` tells when the caller has left. An error ends the call
-  // with the status of its class (grpc_status) and its text.
+  // only during the call. The n-th message of a stream has the call's request id followed by "-n".
+  // `request.gone` tells when the caller has left. An error ends the call with the status of its
+  // class (grpc_status) and its text.
   std::function<void(Request& request, std::string_view message, GrpcReply reply)> answer;
 };
 
@@ -41,14 +42,18 @@ struct GrpcOptions {
   unsigned pool_threads = 8;
   std::size_t pool_queue_max = 1024;
   std::size_t connections_max = 1000;
-  std::size_t calls_max = 256;                 // Open at once on one connection.
-  std::size_t metadata_bytes_max = 16 << 10;   // Of one call.
-  std::size_t message_bytes_max = 64 << 20;    // Of one message, unpacked.
-  std::size_t buffered_bytes_max = 256 << 20;  // Of messages that are still coming, in all.
+  std::size_t calls_max = 256;                // Open at once on one connection.
+  std::size_t metadata_bytes_max = 16 << 10;  // Of one call.
+  std::size_t message_bytes_max = 64 << 20;   // Of one message, unpacked.
+  // Of messages that are still coming or wait, in all; one connection may have half of it, and one
+  // message in any case.
+  std::size_t buffered_bytes_max = 256 << 20;
   Duration handshake_timeout = Duration::seconds(10);
-  Duration message_timeout = Duration::minutes(5);  // From the call's head to its first message.
-  Duration idle_timeout = Duration::minutes(30);    // Without a call; clients connect again.
-  std::vector<std::string> allowed_hosts;           // As of the HTTP server.
+  // From the call's head to its first message, from one message to the end of the next once that
+  // has begun, and between two moments at which the client takes some of its answer.
+  Duration message_timeout = Duration::minutes(5);
+  Duration idle_timeout = Duration::minutes(30);  // Without a call; clients connect again.
+  std::vector<std::string> allowed_hosts;         // As of the HTTP server.
 };
 
 // The status of a class: kNotFound → 5.

@@ -441,6 +441,7 @@ Result<GrpcQuery> parse_grpc_query(std::string_view message, QueryForm form) {
     if (field.type != kBytes) return damaged();
     if (form == QueryForm::kModel && field.number == 1) query.name = field.bytes;
     if (form == QueryForm::kModel && field.number == 2) query.version = field.bytes;
+    if (form == QueryForm::kModel && field.number == 3) query.id = field.bytes;
     if (form == QueryForm::kRepositoryModel && field.number == 2) query.name = field.bytes;
     if (form == QueryForm::kRepositoryModel && field.number == 3) {
       std::string key;
@@ -484,6 +485,7 @@ std::string write_model_config(const Value& document) {
   add_count(config, 4, document.integer("max_batch_size"));
   add_config_tensors(config, 5, 4, document["input"]);
   add_config_tensors(config, 6, 3, document["output"]);
+  if (document.has("dynamic_batching")) config.bytes(11, "");  // Nothing of it is to be set.
   add_text(config, 17, document.text("backend"));
   config.bytes(19, "");  // model_transaction_policy: not decoupled.
   WireWriter out;

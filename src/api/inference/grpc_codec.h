@@ -36,10 +36,12 @@ std::string wrap_stream_error(std::string_view text, std::string_view id);
 struct GrpcQuery {
   std::string name;  // Of the model.
   std::string version;
+  std::string id;      // ModelInfer: of the request.
   bool ready = false;  // RepositoryIndex: only what answers.
   Value parameters;    // RepositoryModelLoad: name → text, number or truth value; null: none.
 };
-// Which number is which differs by method.
+// Which number is which differs by method. kModel also reads whose ModelInferRequest it is, without
+// its tensors: what comes before the caller is known.
 enum class QueryForm : std::uint8_t { kNothing, kModel, kIndex, kRepositoryModel };
 Result<GrpcQuery> parse_grpc_query(std::string_view message, QueryForm form);
 

@@ -76,37 +76,50 @@ class Methods {
     return ask(query.version.empty() ? *routes.latest : *routes.versioned, request);
   }
 
+  // The gate is asked before the tensors are read: they may take eight times their bytes.
+  Result<GrpcInfer> admit(const ModelRoutes& routes, Request& request, const GrpcQuery& query,
+                          Message message) const {
+    name(request, query.name, query.version);
+    FALAJ_TRY(pass(query.version.empty() ? *routes.latest : *routes.versioned, request));
+    return parse_grpc_infer(message);
+  }
+
   // Answers later, perhaps on another thread; the request lives until then.
-  void infer(const ModelRoutes& routes, Request& request, GrpcInfer asked, Within within,
+  void infer(const ModelRoutes& routes, Request& request, Message message, Within within,
              const net::GrpcReply& reply) const {
-    name(request, asked.model, asked.version);
-    const Status passed = pass(asked.version.empty() ? *routes.latest : *routes.versioned, request);
-    if (!passed.ok()) return reply(passed.error());
+    const Result<GrpcQuery> query = parse_grpc_query(message, QueryForm::kModel);
+    if (!query.ok()) return reply(query.error());
+    Result<GrpcInfer> asked = admit(routes, request, *query, message);
+    if (!asked.ok()) return reply(asked.error());
     const serving::Deployments& deployments = parts_.services.deployments;
     const Result<LivePtr> live = live_model(deployments, request);
     if (!live.ok()) return reply(live.error());
-    const auto kept = std::make_shared<GrpcInfer>(std::move(asked));
+    const auto kept = std::make_shared<GrpcInfer>(std::move(asked).value());
     run_infer(deployments, request, *live, kept->infer,
               [kept, live = *live, within, reply](Result<serving::Inference> inference) {
                 reply(render(*kept, *live, within, std::move(inference)));
               });
   }
 
-  // An error of one request is told in the stream, unless the client wants the stream to end.
+  // An error of one request is told in the stream, unless the client wants the stream to end, or
+  // has no right to it.
   void stream(const ModelRoutes& routes, Request& request, Message message,
               const net::GrpcReply& reply) const {
-    Result<GrpcInfer> asked = parse_grpc_infer(message);
-    const std::string id = asked.ok() ? asked->infer.id.value_or("") : "";
+    const Result<GrpcQuery> query = parse_grpc_query(message, QueryForm::kModel);
+    const std::string id = query.ok() ? query->id : "";
     const net::GrpcReply wrapped = [&request, id, reply](const Answer& answer) {
       if (answer.ok()) return reply(wrap_stream_response(*answer));
-      if (net::find_header(request.headers, "triton_grpc_error") == "true") return reply(answer);
+      if (ends_stream(answer.error().code, request)) return reply(answer);
       reply(wrap_stream_error(answer.error().message, id));
     };
-    if (!asked.ok()) return wrapped(asked.error());
-    infer(routes, request, std::move(asked).value(), Within::kStream, wrapped);
+    infer(routes, request, message, Within::kStream, wrapped);
   }
 
  private:
+  static bool ends_stream(Code code, const Request& request) {
+    return code == Code::kUnauthenticated || code == Code::kPermissionDenied ||
+           net::find_header(request.headers, "triton_grpc_error") == "true";
+  }
   static Answer render(const GrpcInfer& asked, const serving::LiveModel& live, Within within,
                        Result<serving::Inference> inference) {
     if (!inference.ok()) return inference.error();
@@ -235,9 +248,7 @@ std::vector<GrpcMethod> grpc_methods(GrpcParts parts) {
   const ModelRoutes infer = methods->model_routes(Method::kPost, "/infer");
   out.push_back({std::string(kService) + "ModelInfer", GrpcMethod::Kind::kUnary,
                  [methods, infer](Request& request, Message message, net::GrpcReply reply) {
-                   Result<GrpcInfer> asked = parse_grpc_infer(message);
-                   if (!asked.ok()) return reply(asked.error());
-                   methods->infer(infer, request, std::move(asked).value(), Within::kCall, reply);
+                   methods->infer(infer, request, message, Within::kCall, reply);
                  }});
   out.push_back({std::string(kService) + "ModelStreamInfer", GrpcMethod::Kind::kStream,
                  [methods, infer](Request& request, Message message, net::GrpcReply reply) {

@@ -55,8 +55,7 @@ class GrpcMethodsTest : public ::testing::Test {
     for (net::Route& route : inference_routes(services)) router_.add(std::move(route));
     methods_ = grpc_methods({services, router_, [this](const net::Route& route, net::Request& r) {
                                asked_.push_back(route.path + " " + route.permission.action());
-                               if (!let_through_)
-                                 return Status(Error(Code::kUnauthenticated, "who?"));
+                               if (refusal_) return Status(Error(*refusal_, "who?"));
                                r.caller = testing::developer("pay");
                                return Status();
                              }});
@@ -87,7 +86,7 @@ class GrpcMethodsTest : public ::testing::Test {
   net::Router router_;
   std::vector<net::GrpcMethod> methods_;
   std::vector<std::string> asked_;
-  bool let_through_ = true;
+  std::optional<Code> refusal_;
 };
 
 const std::string kOneTwo = "\0\0\x80\x3F\0\0\0\x40"s;  // 1 and 2 as FP32.
@@ -203,7 +202,7 @@ TEST_F(GrpcMethodsTest, refuses_with_the_status_and_the_words_of_the_dialect) {
                                      message({{5, "\xFF"}}), message({{5, "\x0A\x09"}})}) {
     EXPECT_EQ(refused(damaged).substr(0, 2), "3 ");
   }
-  let_through_ = false;
+  refusal_ = Code::kUnauthenticated;
   EXPECT_EQ(refused(message({{1, "fraud"}})), "16 who?");
 }
 
@@ -219,6 +218,26 @@ TEST_F(GrpcMethodsTest, tells_errors_of_a_stream_inside_it_unless_asked_to_end_i
       message({{1, "Request for unknown model: 'nobody' is not found"}, {2, message({{3, "b"}})}}));
   EXPECT_EQ(call("ModelStreamInfer", bad, {{"triton_grpc_error", "true"}}).error().code,
             Code::kNotFound);
+  for (const Code code : {Code::kUnauthenticated, Code::kPermissionDenied}) {
+    refusal_ = code;
+    const auto refused = call("ModelStreamInfer", good);
+    ASSERT_FALSE(refused.ok()) << "who may not ask keeps no stream open";
+    EXPECT_EQ(refused.error().code, code);
+  }
+  refusal_ = Code::kResourceExhausted;
+  EXPECT_EQ(*call("ModelStreamInfer", good), message({{1, "who?"}, {2, message({{3, "a"}})}}))
+      << "a rate limit is a matter of one request";
+}
+
+TEST_F(GrpcMethodsTest, asks_the_gate_once_and_before_it_reads_tensors) {
+  const std::string damaged = message({{1, "fraud"}, {5, "\xFF"}});
+  EXPECT_EQ(refused(damaged).substr(0, 2), "3 ");
+  EXPECT_EQ(asked_.size(), 1U);
+  refusal_ = Code::kUnauthenticated;
+  EXPECT_EQ(refused(damaged), "16 who?");
+  EXPECT_EQ(asked_.size(), 2U);
+  EXPECT_EQ(call("ModelStreamInfer", damaged).error().message, "who?");
+  EXPECT_EQ(asked_.size(), 3U);
 }
 
 TEST_F(GrpcMethodsTest, answers_the_other_questions_from_the_same_documents) {
@@ -238,6 +257,14 @@ TEST_F(GrpcMethodsTest, answers_the_other_questions_from_the_same_documents) {
   EXPECT_EQ(call("ModelMetadata", message({{1, "nobody"}})).error().code, Code::kNotFound);
   const std::string config = *call("ModelConfig", message({{1, "texts"}}));
   EXPECT_NE(config.find("\x10\x0D"), std::string::npos) << "TYPE_STRING is 13";
+  Value document;
+  document["input"] = Value::array();
+  document["output"] = Value::array();
+  const std::string alone = write_model_config(document);
+  document["dynamic_batching"] = Value::object();
+  EXPECT_EQ(alone.find("\x5A\0"s), std::string::npos);
+  EXPECT_NE(write_model_config(document).find("\x5A\0"s), std::string::npos)
+      << "dynamic_batching is 11, and an empty message";
   ASSERT_EQ(refused(message({{1, "fraud"}, {5, tensor("input", "FP32", {1, 2})}, {7, kOneTwo}})),
             "answered");
   EXPECT_TRUE(call("ModelStatistics", message({{1, "fraud"}}))->starts_with("\x0A"));

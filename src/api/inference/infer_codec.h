@@ -66,7 +66,7 @@ struct ChosenOutput {
 enum class Rows : std::uint8_t { kFirstDimension, kNone };
 // The outputs that the request asks for, in its order. One with `classes` becomes BYTES: of each
 // row its highest values, highest first, as "value:index". kInvalidArgument for an output that the
-// model does not have, and for classes of texts or truth values.
+// model does not have or that is asked for twice, and for classes of texts or truth values.
 Result<std::vector<ChosenOutput>> choose_outputs(const InferRequest& request,
                                                  std::vector<serving::Tensor> outputs,
                                                  std::string_view model, Rows rows);

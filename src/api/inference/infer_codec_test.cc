@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "api/inference/internal/json_data.h"
 #include "base/json.h"
 
 namespace falaj::api {
@@ -221,6 +222,14 @@ TEST(ParseInfer, refuses_malformed_text) {
   EXPECT_EQ(refusal(R"({"inputs":[]})"), "accepted");
 }
 
+TEST(ParseInfer, keeps_no_memory_of_large_texts_that_it_refused) {
+  const std::string large(4 << 20, ' ');
+  for (const std::string& wrong : {large + "{", large + "[]"}) {
+    EXPECT_NE(refusal(wrong), "accepted");
+    EXPECT_LT(kept_json_bytes(), std::size_t{1} << 20);
+  }
+}
+
 TEST(ParseInfer, takes_binary_tensors_in_order) {
   const std::string json =
       R"({"inputs":[)"
@@ -331,15 +340,18 @@ TEST(ChooseOutputs, gives_the_highest_of_each_row_as_value_and_index) {
             (std::vector<std::int64_t>{0, 0}));
 }
 
-TEST(ChooseOutputs, gives_an_output_as_often_as_it_is_asked_for) {
+TEST(ChooseOutputs, refuses_an_output_that_is_asked_for_twice) {
   InferRequest request;
-  request.outputs = {{"y", Encoding::kJson}, {"y", Encoding::kBinary}, {"y", Encoding::kJson, 1}};
-  const auto chosen =
-      choose_outputs(request, {{"y", "INT64", {1}, bytes_of<std::int64_t>({5})}}, "m", Rows::kNone);
-  // The third wants classes of what the second has not taken away.
-  ASSERT_TRUE(chosen.ok()) << chosen.error().message;
-  EXPECT_EQ((*chosen)[0].tensor.bytes, (*chosen)[1].tensor.bytes);
-  EXPECT_NE((*chosen)[2].tensor.bytes.find("5:0"), std::string::npos);
+  request.outputs = {{"y", Encoding::kJson}, {"z", Encoding::kJson}, {"y", Encoding::kBinary}};
+  const std::vector<Tensor> outputs{{"y", "INT64", {1}, bytes_of<std::int64_t>({5})},
+                                    {"z", "INT64", {1}, bytes_of<std::int64_t>({6})}};
+  const auto refused = choose_outputs(request, outputs, "m", Rows::kNone);
+  ASSERT_FALSE(refused.ok()) << "each would be a copy: a short request, a reply of gigabytes";
+  EXPECT_EQ(refused.error().message, "output 'y' is asked for twice for model 'm'");
+  request.outputs.pop_back();
+  const auto chosen = choose_outputs(request, outputs, "m", Rows::kNone).value();
+  EXPECT_EQ(chosen[0].tensor.bytes, outputs[0].bytes);
+  EXPECT_EQ(chosen[1].tensor.bytes, outputs[1].bytes);
 }
 
 TEST(WriteInferReply, writes_json_that_reads_back_to_the_same_bits) {

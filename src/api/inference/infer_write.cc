@@ -164,24 +164,25 @@ Result<std::vector<ChosenOutput>> choose_outputs(const InferRequest& request,
   }
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {
     const RequestedOutput& wanted = request.outputs[i];
+    const auto here = request.outputs.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool again =
+        std::any_of(request.outputs.begin(), here,
+                    [&](const RequestedOutput& earlier) { return earlier.name == wanted.name; });
+    if (again) {
+      return invalid("output '" + wanted.name + "' is asked for twice for model '" +
+                     std::string(model) + "'");
+    }
     const auto found = std::find_if(outputs.begin(), outputs.end(),
                                     [&](const Tensor& t) { return t.name == wanted.name; });
     if (found == outputs.end()) {
       return invalid("unexpected inference output '" + wanted.name + "' for model '" +
                      std::string(model) + "'");
     }
-    const bool again = std::any_of(
-        request.outputs.begin() + static_cast<std::ptrdiff_t>(i) + 1, request.outputs.end(),
-        [&](const RequestedOutput& later) { return later.name == wanted.name; });
     if (wanted.classes > 0) {
       Tensor classes = FALAJ_TRY(as_classes(*found, wanted.classes, rows));
       chosen.push_back({std::move(classes), wanted.encoding});
-    } else if (again) {
-      chosen.push_back({*found, wanted.encoding});
     } else {
-      // Its name stays: it is looked for by it.
-      chosen.push_back({Tensor{found->name, found->datatype, found->shape, std::move(found->bytes)},
-                        wanted.encoding});
+      chosen.push_back({std::move(*found), wanted.encoding});
     }
   }
   return chosen;

@@ -251,6 +251,9 @@ TEST_F(InferenceTest, answers_v1_in_rows_and_in_columns) {
   EXPECT_EQ(predict(R"({"instances":[[1,2]]})", "/v1/models/fraud/versions/7:predict").status, 404);
   for (const char* wrong :
        {"", "{}", R"({"instances":[]})", R"({"instances":[[1]]})", R"({"instances":[[1,2],[3]]})",
+        R"({"instances":[[1,2],[3,4,5],[6]]})", R"({"inputs":[[1,2],[3,4,5],[6]]})",
+        R"({"instances":[[1,2],[[3],4]]})", R"({"instances":[[1,2],3,4]})",
+        R"({"inputs":{"input":[[1,2],3,4]}})", R"({"instances":[[],[1,2]]})",
         R"({"instances":[["a","b"]]})", R"({"instances":[[1,2]],"inputs":[[1,2]]})",
         R"({"instances":[{"other":[1,2]}]})", R"({"instances":{"input":[1,2]}})",
         R"({"inputs":{"other":[[1,2]]}})", R"({"inputs":7})"}) {

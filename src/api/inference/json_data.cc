@@ -302,11 +302,13 @@ Result<simdjson::dom::object> parse_object(std::string_view json) {
       kept.parser.parse(reinterpret_cast<const std::uint8_t*>(json.data()), json.size(), true)
           .get(document);
   if (failure != simdjson::SUCCESS) {
+    forget_object();
     return Error(ErrorId::kMalformedJson, std::string("failed to parse the request JSON buffer: ") +
                                               simdjson::error_message(failure));
   }
   simdjson::dom::object object;
   if (document.get_object().get(object) != simdjson::SUCCESS) {
+    forget_object();
     return invalid("the request must be a JSON object");
   }
   return object;
@@ -316,5 +318,7 @@ void forget_object() {
   KeptParser& kept = kept_parser();
   if (kept.largest > kKeptBytesMax) kept = KeptParser();
 }
+
+std::size_t kept_json_bytes() { return kept_parser().parser.capacity(); }
 
 }  // namespace falaj::api

@@ -1,6 +1,7 @@
 #include "api/inference/v1_codec.h"
 
 #include <algorithm>
+#include <span>
 
 #include "api/inference/internal/json_data.h"
 #include "base/json.h"
@@ -31,21 +32,41 @@ Status append_nesting(element value, std::vector<std::int64_t>& shape) {
   return {};
 }
 
-// A tensor of the input's type; a missing last dimension of one is added, as [3] for [-1,1].
-Status finish_shape(const registry::TensorSpec& spec, std::size_t count, Tensor& tensor) {
+// Whether every list is as long as the first of its level: from dimension `dim` of the shape on, so
+// never deeper than it. A total that fits would not do: [[1,2],[3,4,5],[6]].
+bool is_regular(element value, std::span<const std::int64_t> shape, std::size_t dim) {
+  if (value.type() != element_type::ARRAY) return dim == shape.size();
+  if (dim == shape.size()) return false;
+  std::int64_t count = 0;
+  for (const element each : simdjson::dom::array(value.get_array().value_unsafe())) {
+    if (++count > shape[dim] || !is_regular(each, shape, dim + 1)) return false;
+  }
+  return count == shape[dim];
+}
+
+// Appends a value whose lists follow the tensor's shape from dimension `dim` on.
+Status append_value(element value, std::size_t dim, Tensor& tensor) {
+  if (!is_regular(value, tensor.shape, dim)) {
+    return invalid("the lists of input " + in_quotes(tensor.name) +
+                   " are not all of the same length");
+  }
+  const serving::Datatype type = FALAJ_TRY(serving::parse_datatype(tensor.datatype));
+  FALAJ_TRY(append_json_data(value, type, tensor.name, tensor.bytes));
+  return {};
+}
+
+// A missing last dimension of one is added, as [3] for [-1,1].
+void finish_shape(const registry::TensorSpec& spec, Tensor& tensor) {
   while (tensor.shape.size() < spec.shape.size() && spec.shape[tensor.shape.size()] == 1) {
     tensor.shape.push_back(1);
   }
-  if (FALAJ_TRY(serving::element_count(tensor.shape)) == count) return {};
-  return invalid("the lists of input " + in_quotes(spec.name) + " are not all of the same length");
 }
 
 Result<Tensor> column(element value, const registry::TensorSpec& spec) {
   Tensor tensor{spec.name, spec.datatype, {}, {}};
-  const serving::Datatype type = FALAJ_TRY(serving::parse_datatype(spec.datatype));
   FALAJ_TRY(append_nesting(value, tensor.shape));
-  const std::size_t count = FALAJ_TRY(append_json_data(value, type, spec.name, tensor.bytes));
-  FALAJ_TRY(finish_shape(spec, count, tensor));
+  FALAJ_TRY(append_value(value, 0, tensor));
+  finish_shape(spec, tensor);
   return tensor;
 }
 
@@ -66,15 +87,13 @@ Result<element> cell(element row, const registry::TensorSpec& spec, std::size_t 
 Result<Tensor> rows_of_input(const simdjson::dom::array& rows, const registry::TensorSpec& spec,
                              std::size_t inputs) {
   Tensor tensor{spec.name, spec.datatype, {0}, {}};
-  const serving::Datatype type = FALAJ_TRY(serving::parse_datatype(spec.datatype));
-  std::size_t count = 0;
   for (const element row : rows) {
     const element value = FALAJ_TRY(cell(row, spec, inputs));
     if (tensor.shape[0] == 0) FALAJ_TRY(append_nesting(value, tensor.shape));
-    count += FALAJ_TRY(append_json_data(value, type, spec.name, tensor.bytes));
+    FALAJ_TRY(append_value(value, 1, tensor));
     ++tensor.shape[0];
   }
-  FALAJ_TRY(finish_shape(spec, count, tensor));
+  finish_shape(spec, tensor);
   return tensor;
 }
 

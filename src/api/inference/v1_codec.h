@@ -19,8 +19,9 @@ struct V1Request {
   InferRequest infer;
 };
 
-// Shapes follow from the nesting, types from the model. A row of a model with several inputs is an
-// object. Unknown members ("signature_name") are ignored. kInvalidArgument says what is wrong.
+// Shapes follow from the nesting, which must be regular, types from the model. A row of a model
+// with several inputs is an object. Unknown members ("signature_name") are ignored.
+// kInvalidArgument says what is wrong.
 Result<V1Request> parse_v1(std::string_view body, const registry::Signature& signature);
 
 // {"predictions": …} or {"outputs": …}: bare when the model has one output, by name otherwise.

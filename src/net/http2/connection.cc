@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -34,6 +35,14 @@ nghttp2_nv header(std::string_view name, std::string_view value) {
   return {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
           reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())), name.size(),
           value.size(), NGHTTP2_NV_FLAG_NONE};
+}
+
+// Forgets what was sent, at most once in so many bytes: a client that never takes all of it must
+// not make it grow.
+void drop_sent(std::string& out, std::size_t& at) {
+  if (at < kOutputMax) return;
+  out.erase(0, at);
+  at = 0;
 }
 
 }  // namespace
@@ -155,8 +164,7 @@ void H2Connection::close() {
   for (auto& [id, call] : calls_) {
     call->gone->store(true);
     call->gone->notify_all();
-    core_.buffered -= call->counted;
-    call->counted = 0;
+    count(*call, 0);
   }
   watch_.reset();
   auto& all = core_.connections;
@@ -190,6 +198,10 @@ void H2Connection::sweep(std::int64_t now) {
   for (auto& [id, call] : calls_) {
     if (call->deadline != 0 && now > call->deadline && !call->end.has_value()) {
       fail(id, *call, Error(Code::kDeadlineExceeded, "the call's message did not come in time"));
+    }
+    if (call->write_deadline != 0 && now > call->write_deadline) {
+      call->write_deadline = 0;
+      nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
     }
   }
   pump();
@@ -304,6 +316,7 @@ bool H2Connection::flush() {
     }
     write_deadline_ = 0;
     out_at_ += result.bytes;
+    drop_sent(out_, out_at_);
     if (out_at_ < out_.size()) continue;
     out_at_ = 0;
     out_.clear();
@@ -400,6 +413,7 @@ void H2Connection::begin_call(std::int32_t id) {
   } else {
     core_.ids.new_request_id(request.request_id);
   }
+  call->id = request.request_id;
   const std::string_view parent = find_header(request.headers, "traceparent");
   if (telemetry::parse_traceparent(parent)) {
     request.traceparent = parent;
@@ -417,7 +431,11 @@ void H2Connection::take_data(std::int32_t id, std::string_view bytes) {
   if (call == nullptr) return;
   call->unconsumed += bytes.size();
   if (call->end.has_value()) return give_window(id, *call);
-  if (core_.buffered + bytes.size() > core_.options.buffered_bytes_max) {
+  // A frame of five bytes stands before a message.
+  const std::size_t own_max =
+      std::max(core_.options.buffered_bytes_max / 2, core_.options.message_bytes_max + 5);
+  if (core_.buffered + bytes.size() > core_.options.buffered_bytes_max ||
+      buffered_ + bytes.size() > own_max) {
     return fail(id, *call, Error(Code::kResourceExhausted, "the server is busy: try again"));
   }
   call->reader.add(bytes);
@@ -425,23 +443,35 @@ void H2Connection::take_data(std::int32_t id, std::string_view bytes) {
 }
 
 void H2Connection::read_messages(std::int32_t id, Call& call) {
+  bool came = false;
   while (!call.end.has_value() && call.messages.size() < kWaitingMax) {
-    Result<std::optional<std::string>> next = call.reader.next(call.coding);
+    Result<std::optional<FramedMessage>> next = call.reader.next(call.coding);
     if (!next.ok()) return fail(id, call, next.error());
     if (!next->has_value()) break;
     call.messages.push_back(std::move(**next));
+    came = true;
+  }
+  // Whoever begins a message ends it: what came of it takes room that others wait for.
+  if (call.reader.pending() == 0 || call.messages.size() >= kWaitingMax) {
     call.deadline = 0;
+  } else if (came || call.deadline == 0) {
+    call.deadline = monotonic_nanos() + core_.options.message_timeout.nanos;
   }
   recount(call);
   give_window(id, call);
   run_next(id, call);
 }
 
+void H2Connection::count(Call& call, std::size_t bytes) {
+  core_.buffered = core_.buffered - call.counted + bytes;
+  buffered_ = buffered_ - call.counted + bytes;
+  call.counted = bytes;
+}
+
 void H2Connection::recount(Call& call) {
   std::size_t now = call.reader.pending();
-  for (const std::string& message : call.messages) now += message.size();
-  core_.buffered = core_.buffered - call.counted + now;
-  call.counted = now;
+  for (const FramedMessage& message : call.messages) now += message.bytes.size();
+  count(call, now);
 }
 
 // A client that sends faster than it is answered waits for its window.
@@ -473,9 +503,16 @@ void H2Connection::run_next(std::int32_t id, Call& call) {
     }
     return end_call(id, call, {});
   }
+  // Who does not take the answers it has gets no more of them.
+  call.held = call.out.size() - call.out_at > kOutputMax;
+  if (call.held) return;
   call.running = true;
-  auto message = std::make_shared<std::string>(std::move(call.messages.front()));
+  auto message = std::make_shared<FramedMessage>(std::move(call.messages.front()));
   call.messages.pop_front();
+  ++call.begun_messages;
+  if (call.method->method.kind == GrpcMethod::Kind::kStream) {
+    call.request->request_id = call.id + "-" + std::to_string(call.begun_messages);
+  }
   // Holds the request until it was answered, on whatever thread that is.
   const GrpcReply reply = [self = weak_from_this(), loop = core_.loop, id,
                            request = call.request](Result<std::string> answer) {
@@ -483,11 +520,14 @@ void H2Connection::run_next(std::int32_t id, Call& call) {
       if (const auto alive = self.lock()) alive->answered(id, std::move(*answer));
     });
   };
-  const Status accepted = core_.pool->submit(
-      [request = call.request, gone = call.gone, message, method = call.method, reply] {
+  const Status accepted =
+      core_.pool->submit([request = call.request, gone = call.gone, message, method = call.method,
+                          reply, coding = call.coding, most = core_.options.message_bytes_max] {
         if (gone->load()) return reply(Error(Code::kCancelled, "the caller has left"));
+        const Result<std::string> plain = unpack(std::move(*message), coding, most);
+        if (!plain.ok()) return reply(plain.error());
         try {
-          method->method.answer(*request, *message, reply);
+          method->method.answer(*request, *plain, reply);
         } catch (const std::exception& fault) {
           log::error("handler threw", {{"what", fault.what()}});
           reply(Error(Code::kInternal, "the handler failed; the server's log says why"));
@@ -505,12 +545,19 @@ void H2Connection::answered(std::int32_t id, Result<std::string> answer) {
   if (call == nullptr) return;
   call->running = false;
   if (call->end.has_value()) return;
+  if (answer.ok() && answer->size() > std::numeric_limits<std::uint32_t>::max()) {
+    answer = Error(Code::kResourceExhausted, "the answer is over 4 GiB: ask for less at once");
+  }
   if (!answer.ok()) {
     fail(id, *call, answer.error());
     return pump();
   }
   if (call->request->caller != nullptr) call->request->caller->sent(answer->size());
+  drop_sent(call->out, call->out_at);
   append_message(call->out, *answer);
+  if (call->write_deadline == 0) {
+    call->write_deadline = monotonic_nanos() + core_.options.message_timeout.nanos;
+  }
   begin_answer(id, *call);
   if (call->method->method.kind == GrpcMethod::Kind::kUnary) {
     end_call(id, *call, {});
@@ -533,6 +580,7 @@ void H2Connection::end_call(std::int32_t id, Call& call, GrpcEnd end) {
   call.end = std::move(end);
   call.deadline = 0;
   call.messages.clear();
+  call.reader = MessageReader(core_.options.message_bytes_max);
   recount(call);
   call.unconsumed = 0;
   if (call.answering) {
@@ -549,10 +597,9 @@ void H2Connection::begin_answer(std::int32_t id, Call& call) {
     nghttp2_session_resume_data(session_, id);
     return;
   }
-  const std::array<nghttp2_nv, 4> head{header(":status", "200"),
-                                       header("content-type", "application/grpc"),
-                                       header("grpc-accept-encoding", "identity,deflate,gzip"),
-                                       header("x-request-id", call.request->request_id)};
+  const std::array<nghttp2_nv, 4> head{
+      header(":status", "200"), header("content-type", "application/grpc"),
+      header("grpc-accept-encoding", "identity,deflate,gzip"), header("x-request-id", call.id)};
   nghttp2_data_provider provider{};
   provider.read_callback = Callbacks::read_answer;
   nghttp2_submit_response(session_, id, head.data(), head.size(), &provider);
@@ -566,7 +613,7 @@ void H2Connection::submit_end(std::int32_t id, const Call& call, Trailers traile
   if (alone) {
     fields.push_back(header(":status", "200"));
     fields.push_back(header("content-type", "application/grpc"));
-    fields.push_back(header("x-request-id", call.request->request_id));
+    fields.push_back(header("x-request-id", call.id));
   }
   fields.push_back(header("grpc-status", status));
   if (!text.empty()) fields.push_back(header("grpc-message", text));
@@ -590,15 +637,33 @@ std::int64_t H2Connection::read_answer(std::int32_t id, std::uint8_t* into, std:
   const std::size_t count = std::min(left, size);
   std::memcpy(into, call->out.data() + call->out_at, count);
   call->out_at += count;
-  if (call->out_at < call->out.size()) return static_cast<std::int64_t>(count);
+  if (call->held && left - count <= kOutputMax) {
+    call->held = false;
+    go_on_later(id);
+  }
+  const bool all = call->out_at == call->out.size();
+  call->write_deadline = all ? 0 : monotonic_nanos() + core_.options.message_timeout.nanos;
+  if (!all) return static_cast<std::int64_t>(count);
   if (call->end.has_value()) {
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     submit_end(id, *call, Trailers::kAfterMessages);
   } else {
-    call->out.clear();
+    std::string().swap(call->out);
     call->out_at = 0;
   }
   return static_cast<std::int64_t>(count);
+}
+
+// After nghttp2's call: what goes on may end the call, and submits frames.
+void H2Connection::go_on_later(std::int32_t id) {
+  core_.loop->post([self = weak_from_this(), id] {
+    const auto alive = self.lock();
+    if (alive == nullptr || alive->closed_) return;
+    Call* const call = alive->find(id);
+    if (call == nullptr || call->end.has_value()) return;
+    alive->read_messages(id, *call);
+    alive->pump();
+  });
 }
 
 // All was said; a client that is still sending may stop.
@@ -615,7 +680,7 @@ void H2Connection::closed(std::int32_t id) {
   Call& call = *found->second;
   call.gone->store(true);
   call.gone->notify_all();
-  core_.buffered -= call.counted;
+  count(call, 0);
   if (!call.end.has_value()) {
     GrpcSeries& series = call.method == nullptr ? core_.unknown : *call.method->series;
     series.done(grpc_status(Code::kCancelled), monotonic_nanos() - call.begun);

@@ -51,17 +51,21 @@ class H2Connection final : public Pollable, public std::enable_shared_from_this<
     std::size_t metadata_bytes = 0;
     Coding coding = Coding::kIdentity;
     MessageReader reader;
-    std::deque<std::string> messages;  // Whole, and not yet given to the pool.
-    std::size_t counted = 0;           // Its share of core.buffered.
-    std::size_t unconsumed = 0;        // Received, and not yet given back to the client's window.
-    bool running = false;              // The pool has a message of it.
-    bool ended_by_client = false;      // Nothing more comes.
-    bool answering = false;            // The head was submitted.
-    std::string out;                   // Frames of messages on their way out.
+    std::string id;                      // X-Request-Id; that of a stream's messages is longer.
+    std::deque<FramedMessage> messages;  // Whole, and not yet given to the pool.
+    std::size_t begun_messages = 0;      // Given to the pool so far.
+    std::size_t counted = 0;             // Its share of core.buffered and of buffered_.
+    std::size_t unconsumed = 0;          // Received, and not yet given back to the client's window.
+    bool running = false;                // The pool has a message of it.
+    bool held = false;                   // Its next message waits until more of `out` is taken.
+    bool ended_by_client = false;        // Nothing more comes.
+    bool answering = false;              // The head was submitted.
+    std::string out;                     // Frames of messages on their way out.
     std::size_t out_at = 0;
     std::optional<GrpcEnd> end;  // Follows what is in `out`.
     std::int64_t begun = 0;
-    std::int64_t deadline = 0;  // Monotonic, for its first message; 0: it has come.
+    std::int64_t deadline = 0;        // Monotonic, for the message that is coming; 0: none is.
+    std::int64_t write_deadline = 0;  // For the client to take some of `out`; 0: it is empty.
   };
   struct Callbacks;  // What nghttp2 calls; see connection.cc.
 
@@ -77,9 +81,11 @@ class H2Connection final : public Pollable, public std::enable_shared_from_this<
   void take_data(std::int32_t id, std::string_view bytes);
   void end_of_input(std::int32_t id);
   void read_messages(std::int32_t id, Call& call);
+  void go_on_later(std::int32_t id);
   void run_next(std::int32_t id, Call& call);
   void answered(std::int32_t id, Result<std::string> answer);
   void give_window(std::int32_t id, Call& call);
+  void count(Call& call, std::size_t bytes);
   void recount(Call& call);
   void end_call(std::int32_t id, Call& call, GrpcEnd end);
   void fail(std::int32_t id, Call& call, const Error& error);
@@ -101,6 +107,7 @@ class H2Connection final : public Pollable, public std::enable_shared_from_this<
   TlsPeer tls_peer_;
   nghttp2_session* session_ = nullptr;
   std::map<std::int32_t, std::unique_ptr<Call>> calls_;
+  std::size_t buffered_ = 0;  // Its share of core_.buffered.
   std::string out_;
   std::size_t out_at_ = 0;
   bool handshaken_ = false;

@@ -22,8 +22,10 @@ std::vector<std::string> read_all(std::string_view bytes, std::size_t part, Codi
       auto next = reader.next(coding);
       if (!next.ok()) return messages;
       if (!next->has_value()) break;
-      if ((*next)->size() > kMax) std::abort();
-      messages.push_back(std::move(**next));
+      const auto plain = unpack(std::move(**next), coding, kMax);
+      if (!plain.ok()) return messages;
+      if (plain->size() > kMax) std::abort();
+      messages.push_back(*plain);
     }
     if (bytes.empty()) return messages;
   }

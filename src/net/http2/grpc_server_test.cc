@@ -34,6 +34,15 @@ class GrpcServerTest : public ::testing::Test {
            std::function<void(Request&, std::string_view, GrpcReply)> answer) {
     methods_.push_back({std::move(path), kind, std::move(answer)});
   }
+  // "/t.T/Slow" says when it has begun, and answers "late" when it is told.
+  void add_slow(Event& begun, Event& go) {
+    add("/t.T/Slow", GrpcMethod::Kind::kUnary,
+        [&begun, &go](Request&, std::string_view, GrpcReply reply) {
+          begun.set();
+          go.wait();
+          reply(std::string("late"));
+        });
+  }
   void start() {
     auto started = GrpcServer::start(options_, methods_, metrics_);
     ASSERT_TRUE(started.ok()) << started.error().message;
@@ -142,6 +151,91 @@ TEST_F(GrpcServerTest, answers_a_stream_message_by_message_in_order) {
   EXPECT_EQ(client.wait(client.begin("/t.T/Chat", "")).status(), "0") << "none in, none out";
 }
 
+TEST_F(GrpcServerTest, unpacks_on_the_pool_and_not_on_the_loop) {
+  options_.pool_threads = 1;
+  Event begun;
+  Event go;
+  add_slow(begun, go);
+  start();
+  GrpcTestClient client(server_->port());
+  const std::int32_t running = client.begin("/t.T/Slow", framed(""));
+  begun.wait();
+  std::string damaged = framed("no gzip");
+  damaged[0] = '\1';
+  const std::int32_t packed = client.begin("/t.T/Echo", damaged, {{"grpc-encoding", "gzip"}});
+  EXPECT_EQ(client.call("/t.T/Nothing", "").status(), "12");
+  EXPECT_FALSE(client.wait(packed, 0).closed) << "the loop has seen it, the pool is busy";
+  go.set();
+  EXPECT_EQ(client.wait(packed).status(), "3");
+  EXPECT_EQ(client.wait(running).status(), "0");
+}
+
+TEST_F(GrpcServerTest, gives_every_message_of_a_stream_an_id_of_its_own) {
+  const auto id = [](Request& request, std::string_view, const GrpcReply& reply) {
+    reply(request.request_id);
+  };
+  add("/t.T/Id", GrpcMethod::Kind::kUnary, id);
+  add("/t.T/Ids", GrpcMethod::Kind::kStream, id);
+  start();
+  GrpcTestClient client(server_->port());
+  const auto& stream = client.wait(
+      client.begin("/t.T/Ids", framed("") + framed("") + framed(""), {{"x-request-id", "r7"}}));
+  EXPECT_EQ(stream.messages(), (std::vector<std::string>{"r7-1", "r7-2", "r7-3"}));
+  EXPECT_EQ(stream.headers.at("x-request-id"), "r7");
+  EXPECT_EQ(client.call("/t.T/Id", "", {{"x-request-id", "r8"}}).messages().at(0), "r8");
+}
+
+TEST_F(GrpcServerTest, ends_a_stream_whose_next_message_was_begun_and_does_not_come) {
+  options_.message_timeout = Duration::milliseconds(500);
+  start();
+  GrpcTestClient client(server_->port());
+  const std::int32_t idle = client.begin("/t.T/Chat", framed("1"), {}, GrpcTestClient::End::kLater);
+  EXPECT_EQ(client.wait(idle, 1).messages().size(), 1U);
+  const std::int32_t id = client.begin("/t.T/Chat", framed("1"), {}, GrpcTestClient::End::kLater);
+  EXPECT_EQ(client.wait(id, 1).messages().size(), 1U);
+  client.send_more(id, framed("second").substr(0, 8), GrpcTestClient::End::kLater);
+  EXPECT_EQ(client.wait(id).status(), "4");
+  EXPECT_EQ(client.wait(id).messages().size(), 1U);
+  client.send_more(idle, framed("2"), GrpcTestClient::End::kAtOnce);
+  EXPECT_EQ(client.wait(idle).status(), "0") << "one that has begun nothing may rest";
+}
+
+TEST_F(GrpcServerTest, gives_one_connection_no_more_than_half_of_the_room_for_messages) {
+  options_.message_bytes_max = 60'000;
+  options_.buffered_bytes_max = 200'000;
+  start();
+  const std::string part = framed(std::string(60'000, 'x')).substr(0, 59'000);
+  GrpcTestClient client(server_->port());
+  const std::int32_t first = client.begin("/t.T/Chat", part, {}, GrpcTestClient::End::kLater);
+  const std::int32_t second = client.begin("/t.T/Chat", part, {}, GrpcTestClient::End::kLater);
+  EXPECT_EQ(client.wait(second).status(), "8");
+  GrpcTestClient other(server_->port());
+  EXPECT_EQ(other.call("/t.T/Echo", std::string(60'000, 'y')).status(), "0");
+  client.send_more(first, std::string(1'005, 'x'), GrpcTestClient::End::kAtOnce);
+  EXPECT_EQ(client.wait(first).status(), "0") << "what the other held is free again";
+}
+
+TEST_F(GrpcServerTest, answers_no_further_than_its_client_takes_and_leaves_who_takes_nothing) {
+  options_.message_timeout = Duration::milliseconds(500);
+  std::atomic<int> asked = 0;
+  add("/t.T/Big", GrpcMethod::Kind::kStream, [&](Request&, std::string_view, GrpcReply reply) {
+    ++asked;
+    reply(std::string(300'000, 'b'));
+  });
+  start();
+  std::string ten;
+  for (int i = 0; i < 10; ++i) ten += framed("");
+  GrpcTestClient client(server_->port(), 0);
+  const auto& cut = client.wait(client.begin("/t.T/Big", ten));
+  EXPECT_EQ(asked.load(), 1) << "the first answer is still here";
+  EXPECT_EQ(cut.close_code, NGHTTP2_CANCEL);
+  const std::int32_t taking = client.begin("/t.T/Big", ten);
+  client.grant(taking, 8 << 20);
+  EXPECT_EQ(client.wait(taking).status(), "0");
+  EXPECT_EQ(client.wait(taking).messages(),
+            std::vector<std::string>(10, std::string(300'000, 'b')));
+}
+
 TEST_F(GrpcServerTest, tells_the_handler_that_its_caller_has_left) {
   Event begun;
   Event left;
@@ -168,11 +262,7 @@ TEST_F(GrpcServerTest, says_unavailable_and_not_to_retry_when_its_pool_is_full) 
   options_.pool_queue_max = 1;
   Event begun;
   Event go;
-  add("/t.T/Slow", GrpcMethod::Kind::kUnary, [&](Request&, std::string_view, GrpcReply reply) {
-    begun.set();
-    go.wait();
-    reply(std::string());
-  });
+  add_slow(begun, go);
   start();
   GrpcTestClient client(server_->port());
   const std::int32_t running = client.begin("/t.T/Slow", framed(""));
@@ -189,11 +279,7 @@ TEST_F(GrpcServerTest, says_unavailable_and_not_to_retry_when_its_pool_is_full) 
 TEST_F(GrpcServerTest, cuts_what_is_no_http2_and_lets_running_calls_finish_when_it_drains) {
   Event begun;
   Event go;
-  add("/t.T/Slow", GrpcMethod::Kind::kUnary, [&](Request&, std::string_view, GrpcReply reply) {
-    begun.set();
-    go.wait();
-    reply(std::string("late"));
-  });
+  add_slow(begun, go);
   start();
   testing::RawSocket plain(server_->port());
   plain.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");

@@ -24,8 +24,13 @@ std::size_t length_in(std::string_view frame) {
 
 }  // namespace
 
-Result<std::optional<std::string>> MessageReader::next(Coding coding) {
-  if (bytes_.size() < kFrameBytes) return std::optional<std::string>();
+Result<std::string> unpack(FramedMessage message, Coding coding, std::size_t message_bytes_max) {
+  if (!message.packed) return std::move(message.bytes);
+  return inflate(message.bytes, coding, inflated_max(message.bytes.size(), message_bytes_max));
+}
+
+Result<std::optional<FramedMessage>> MessageReader::next(Coding coding) {
+  if (bytes_.size() < kFrameBytes) return std::optional<FramedMessage>();
   const auto flag = static_cast<std::uint8_t>(bytes_[0]);
   const std::size_t length = length_in(bytes_);
   if (flag > 1) return Error(Code::kInvalidArgument, "a message has an unknown flag");
@@ -37,12 +42,11 @@ Result<std::optional<std::string>> MessageReader::next(Coding coding) {
                                                std::to_string(length) + " vs. " +
                                                std::to_string(max_) + ")");
   }
-  if (bytes_.size() < kFrameBytes + length) return std::optional<std::string>();
-  std::string message = bytes_.substr(kFrameBytes, length);
+  if (bytes_.size() < kFrameBytes + length) return std::optional<FramedMessage>();
+  FramedMessage message{bytes_.substr(kFrameBytes, length), flag == 1};
   bytes_.erase(0, kFrameBytes + length);
   if (bytes_.empty() && bytes_.capacity() > kKeptBytes) std::string().swap(bytes_);
-  if (flag == 1) message = FALAJ_TRY(inflate(message, coding, inflated_max(length, max_)));
-  return std::optional<std::string>(std::move(message));
+  return std::optional<FramedMessage>(std::move(message));
 }
 
 void append_message(std::string& out, std::string_view message) {

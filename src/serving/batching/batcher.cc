@@ -74,7 +74,7 @@ Error refused(const Admission& admission) {
   const std::string wait = std::to_string(admission.wait.nanos / 1'000'000) + " ms";
   return Error(ErrorId::kOverloaded,
                admission.verdict == Admission::Verdict::kFull
-                   ? "Exceeds maximum queue size: " + std::to_string(kWaitingMax) + " requests wait"
+                   ? std::string("Exceeds maximum queue size: too many requests wait")
                    : "Request timeout expired: it would wait about " + wait);
 }
 
@@ -219,6 +219,7 @@ namespace {
 
 constexpr std::array<std::size_t, 12> kTriedSizes{2, 3, 4, 5, 7, 8, 13, 16, 32, 64, 128, 256};
 constexpr std::uint32_t kSeed = 20'261;
+constexpr std::size_t kTrialBytesMax = 32 << 20;  // Of all rows that are tried, in; and out.
 
 // A row that a model may get: small numbers of both signs; integers are 0 or 1.
 Result<Tensor> seeded_rows(const registry::TensorSpec& spec, std::size_t rows,
@@ -260,23 +261,46 @@ Result<bool> agree(const Session& session, const std::vector<Tensor>& all, std::
   return true;
 }
 
+std::size_t bytes_of(const std::vector<Tensor>& tensors) {
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.bytes.size();
+  return bytes;
+}
+
+// How many rows of these inputs may be tried. Nothing is allocated to find out.
+Result<std::size_t> rows_to_try(const std::vector<registry::TensorSpec>& specs) {
+  std::size_t row_bytes = 1;  // Never 0: a row may have no elements.
+  for (const registry::TensorSpec& spec : specs) {
+    std::vector<std::int64_t> shape = spec.shape;
+    for (std::int64_t& dim : shape) dim = dim < 0 ? 1 : dim;
+    const Datatype type = FALAJ_TRY(parse_datatype(spec.datatype));
+    row_bytes += FALAJ_TRY(element_count(shape)) * element_bytes(type);
+  }
+  return std::min(kTriedSizes.back(), kTrialBytesMax / row_bytes);
+}
+
 Result<std::size_t> try_sizes(const Session& session, Duration limit) {
   const registry::Signature& signature = session.signature();
   if (!has_open_rows(signature.inputs) || !has_open_rows(signature.outputs)) return std::size_t{1};
   const std::int64_t end = monotonic_nanos() + limit.nanos;
+  const std::size_t most = FALAJ_TRY(rows_to_try(signature.inputs));
+  if (most < kTriedSizes.front()) return std::size_t{1};
   std::mt19937 random(kSeed);
   std::vector<Tensor> all;
   for (const registry::TensorSpec& spec : signature.inputs) {
-    all.push_back(FALAJ_TRY(seeded_rows(spec, kTriedSizes.back(), random)));
+    all.push_back(FALAJ_TRY(seeded_rows(spec, most, random)));
   }
   std::vector<std::vector<Tensor>> alone;
+  std::size_t answered_bytes = 0;
   std::size_t agreed = 1;
   for (const std::size_t rows : kTriedSizes) {
+    if (rows > most) break;
     while (alone.size() < rows) {
-      if (monotonic_nanos() > end) return agreed;
+      if (monotonic_nanos() > end || answered_bytes > kTrialBytesMax) return agreed;
       const std::vector<Tensor> one = FALAJ_TRY(part_of(all, alone.size(), 1));
       alone.push_back(FALAJ_TRY(session.run(one)));
       if (!are_rows_of(alone.back(), 1)) return std::size_t{1};
+      answered_bytes += bytes_of(alone.back());
     }
     if (!FALAJ_TRY(agree(session, all, rows, alone))) return std::size_t{1};
     agreed = rows;

@@ -73,7 +73,8 @@ class Batcher {
 
 // Up to how many rows this model gives, bit for bit, the same answers together as alone; 1 when it
 // has no rows, or the kernels that it uses differ with their number. Tries seeded rows in growing
-// sizes for about `limit`. Runs the model.
+// sizes for about `limit`, and no more of them than 32 MiB hold: 1 when two rows do not fit. Runs
+// the model.
 std::size_t rows_that_agree(const Session& session, Duration limit);
 
 }  // namespace falaj::serving::batching

@@ -37,8 +37,7 @@ class HeldSession final : public Session {
       changed_.wait(mutex_, [this]() FALAJ_REQUIRES(mutex_) { return released_; });
     }
     if (value_of(inputs[0]) < 0) return Error(ErrorId::kTensorMismatch, "below zero");
-    Tensor output = inputs[0];
-    output.name = "y";
+    Tensor output{"y", inputs[0].datatype, inputs[0].shape, inputs[0].bytes};
     return std::vector<Tensor>{std::move(output)};
   }
   Status score(std::span<const float>, std::size_t, std::vector<float>&) const override {
@@ -166,16 +165,17 @@ TEST_F(BatcherTest,
                                                  "the caller has ", "5.00"}));
 }
 
-TEST_F(BatcherTest, refuses_when_too_many_wait) {
+TEST_F(BatcherTest, refuses_when_too_many_of_one_caller_wait) {
   Batcher& line = batcher(8);
-  answers_.resize(kWaitingMax + 2);
+  constexpr std::size_t kOwnMax = kWaitingMax / 2;
+  answers_.resize(kOwnMax + 2);
   std::thread first([&] { line.submit(job(0, row(1))); });
   session_->wait_for_first();
-  for (std::size_t i = 1; i <= kWaitingMax + 1; ++i) line.submit(job(i, row(2)));
-  EXPECT_EQ(answers()[kWaitingMax + 1], "Exceeds maximum");
+  for (std::size_t i = 1; i <= kOwnMax + 1; ++i) line.submit(job(i, row(2)));
+  EXPECT_EQ(answers()[kOwnMax + 1], "Exceeds maximum");
   session_->release();
   first.join();
-  EXPECT_EQ(answers()[kWaitingMax], "2.00");
+  EXPECT_EQ(answers()[kOwnMax], "2.00");
 }
 
 TEST(RowsThatAgree, is_proved_on_the_model_itself) {
@@ -202,6 +202,35 @@ TEST(RowsThatAgree, is_proved_on_the_model_itself) {
   graph.message(11, testing::value_info("x", testing::kOnnxFloat, {-1, 2}));
   graph.message(12, testing::value_info("y", testing::kOnnxFloat, {-1, 2}));
   EXPECT_EQ(rows_that_agree(*load(testing::model_bytes(graph, "")), Duration::seconds(20)), 1U);
+}
+
+// Gives back what it gets, and remembers the most rows of it.
+class WideSession final : public Session {
+ public:
+  explicit WideSession(std::int64_t width)
+      : signature_{{{"x", "FP32", {-1, width}}}, {{"x", "FP32", {-1, width}}}, {}} {}
+  const registry::Signature& signature() const override { return signature_; }
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs) const override {
+    most_ = std::max(most_, inputs[0].shape[0]);
+    return std::vector<Tensor>(inputs.begin(), inputs.end());
+  }
+  Status score(std::span<const float>, std::size_t, std::vector<float>&) const override {
+    return Error(Code::kUnimplemented, "");
+  }
+  std::int64_t most() const { return most_; }
+
+ private:
+  registry::Signature signature_;
+  mutable std::int64_t most_ = 0;
+};
+
+TEST(RowsThatAgree, is_tried_within_a_bound_of_memory) {
+  const WideSession wide(1 << 20);  // 4 MiB a row: seven and a bit of them.
+  EXPECT_EQ(rows_that_agree(wide, Duration::seconds(60)), 7U);
+  EXPECT_EQ(wide.most(), 7);
+  const WideSession wider(8 << 20);  // One row is all.
+  EXPECT_EQ(rows_that_agree(wider, Duration::seconds(60)), 1U);
+  EXPECT_EQ(wider.most(), 0);
 }
 
 // Many threads, real sessions: every answer is bit for bit what the model gives alone.

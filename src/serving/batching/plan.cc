@@ -28,22 +28,29 @@ bool stands_in_order(std::span<const Waiting> waiting) {
   return true;
 }
 
-// Rows of those whose turn comes before that of a new request: with its priority, of each tenant as
-// many requests as its own has before it, and one.
+// Rows of those whose turn comes before that of a new request: of its own tenant those of its
+// priority or a higher one, of each other as many requests as those are, and one.
 std::size_t rows_before(const Waiting& request, std::span<const Waiting> waiting) {
-  std::size_t own = 0;
-  for (const Waiting& each : waiting) {
-    own += each.tenant == request.tenant && rank(each.priority) == rank(request.priority) ? 1 : 0;
-  }
+  const auto own_before = [&](const Waiting& each) {
+    return each.tenant == request.tenant && rank(each.priority) <= rank(request.priority);
+  };
+  const auto own =
+      static_cast<std::size_t>(std::count_if(waiting.begin(), waiting.end(), own_before));
   std::map<std::uint64_t, std::size_t> of_tenant;
   std::size_t rows = 0;
   for (const Waiting& each : waiting) {
-    if (rank(each.priority) > rank(request.priority)) continue;
-    const bool first = rank(each.priority) < rank(request.priority);
-    const bool mine = each.tenant == request.tenant;
-    if (first || mine || of_tenant[each.tenant]++ <= own) rows += each.rows;
+    const bool other = each.tenant != request.tenant;
+    if (own_before(each) || (other && of_tenant[each.tenant]++ <= own)) rows += each.rows;
   }
   return rows;
+}
+
+bool is_full(const Waiting& request, std::span<const Waiting> waiting) {
+  if (waiting.size() >= kWaitingMax) return true;
+  const auto own = std::count_if(waiting.begin(), waiting.end(), [&](const Waiting& each) {
+    return each.tenant == request.tenant;
+  });
+  return static_cast<std::size_t>(own) >= kWaitingMax - waiting.size();
 }
 
 }  // namespace
@@ -57,16 +64,15 @@ std::vector<std::size_t> turns(std::span<const Waiting> waiting) {
   };
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return urgency(a) < urgency(b); });
-  // The how-manieth of its tenant each is, within its priority.
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> seen;
+  // The how-manieth of its tenant each is.
+  std::map<std::uint64_t, std::size_t> seen;
   std::vector<std::size_t> round(waiting.size());
-  for (const std::size_t i : order) {
-    round[i] = seen[{rank(waiting[i].priority), waiting[i].tenant}]++;
-  }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::tuple(rank(waiting[a].priority), round[a]) <
-           std::tuple(rank(waiting[b].priority), round[b]);
-  });
+  for (const std::size_t i : order) round[i] = seen[waiting[i].tenant]++;
+  const auto turn = [&](std::size_t i) {
+    return std::tuple(round[i], waiting[i].deadline, waiting[i].arrived, i);
+  };
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return turn(a) < turn(b); });
   return order;
 }
 
@@ -105,7 +111,7 @@ Batch next_batch(std::span<const Waiting> waiting, const ServiceTimes& times, st
 
 Admission admit(const Waiting& request, const Line& line, const ServiceTimes& times,
                 std::int64_t now) {
-  if (line.waiting.size() >= kWaitingMax) return {Admission::Verdict::kFull, {}};
+  if (is_full(request, line.waiting)) return {Admission::Verdict::kFull, {}};
   if (request.deadline == kNoDeadline) return {};  // Then nobody needs to know how long it waits.
   const std::size_t before = rows_before(request, line.waiting);
   const std::int64_t queue = times.per_row_at_best().nanos * static_cast<std::int64_t>(before) /

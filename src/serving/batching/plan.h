@@ -18,15 +18,16 @@ inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::m
 // What a decision needs to know of a request. Times are nanoseconds of one monotonic clock.
 struct Waiting {
   std::uint64_t tenant = 0;    // Whose it is, as a hash: each has its turn.
-  std::uint32_t priority = 0;  // 1 is the highest; 0 stands in the middle.
+  std::uint32_t priority = 0;  // Among its tenant's; 1 is the highest, 0 stands in the middle.
   std::size_t rows = 1;
   std::uint64_t shape = 0;  // Only requests of one shape run together; 0: it runs alone.
   std::int64_t arrived = 0;
   std::int64_t deadline = kNoDeadline;
 };
 
-// The order in which they run: by priority; then every tenant's first, every tenant's second, …;
-// then by deadline. Positions in `waiting`.
+// The order in which they run: every tenant's first, every tenant's second, …; among those by
+// deadline. What is a tenant's first is for itself to say: by its priorities, then by deadline.
+// Positions in `waiting`.
 std::vector<std::size_t> turns(std::span<const Waiting> waiting);
 
 struct Batch {
@@ -44,7 +45,8 @@ struct Admission {
   Duration wait{};  // Until it would begin, as expected; 0 for a request without a deadline.
 };
 // Whether a request may join those that wait, behind `runners` runs of which the earliest ends at
-// `free_at`. kTooLate: it would not be answered by its deadline.
+// `free_at`. kTooLate: it would not be answered by its deadline. kFull: kWaitingMax wait, or of its
+// own tenant as many as there are places left, so that those of others find one.
 struct Line {
   std::span<const Waiting> waiting;
   std::size_t runners = 1;

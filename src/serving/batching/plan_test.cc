@@ -59,6 +59,18 @@ TEST(ServiceTimes, follows_a_model_that_became_slower) {
   EXPECT_EQ(large.expect(1).nanos, 64 * kMs) << "one row takes no longer than 64 did";
 }
 
+TEST(ServiceTimes, knows_what_a_row_costs_from_large_runs_alone) {
+  ServiceTimes times;
+  for (int i = 0; i < 5; ++i) times.observe(32, Duration{32 * kMs});
+  EXPECT_EQ(times.per_row_at_best().nanos, kMs);
+  EXPECT_EQ(times.rows_worth(), 64U) << "twice as many are tried";
+  const std::vector<Waiting> line{request("a", 0, 500 * kMs, 32), request("a", 1, 500 * kMs, 32)};
+  EXPECT_EQ(next_batch(line, times, 256, 0).run.size(), 2U);
+  const Waiting third = request("a", 2, 100 * kMs, 32);
+  EXPECT_EQ(admit(third, {line, 1, 0}, times, 0).verdict, Admission::Verdict::kWait)
+      << "64 rows before it, and its own: 96 ms";
+}
+
 TEST(NextBatch, a_request_alone_runs_alone_and_at_once) {
   const std::vector<Waiting> one{request("a", 0)};
   EXPECT_EQ(next_batch(one, pays_up_to(8), 256, 0).run, (std::vector<std::size_t>{0}));
@@ -108,11 +120,25 @@ TEST(NextBatch, nobody_joins_who_would_make_another_late) {
   EXPECT_EQ(next_batch(waiting, times, 256, 0).run, (std::vector<std::size_t>{0, 1}));
 }
 
-TEST(Turns, are_taken_by_priority_then_by_tenant_then_by_deadline) {
+TEST(Turns, are_taken_by_tenant_then_by_deadline_and_a_tenants_own_by_priority) {
   const std::vector<Waiting> waiting{request("flood", 0, 10), request("flood", 1, 11),
                                      request("flood", 2, 12), request("quiet", 3, 90),
                                      request("other", 4, 80), request("flood", 5, 99, 1, 1)};
-  EXPECT_EQ(turns(waiting), (std::vector<std::size_t>{5, 0, 4, 3, 1, 2}));
+  EXPECT_EQ(turns(waiting), (std::vector<std::size_t>{4, 3, 5, 0, 1, 2}));
+}
+
+TEST(Turns, whoever_says_that_all_of_its_requests_are_urgent_gains_nothing_over_others) {
+  std::vector<Waiting> waiting;
+  for (int i = 0; i < 20; ++i) waiting.push_back(request("loud", i, 1000 + i, 1, 1));
+  waiting.push_back(request("quiet", 20, 2000));
+  EXPECT_EQ(turns(waiting)[1], 20U);
+  ServiceTimes times;
+  times.observe(1, Duration{10 * kMs});
+  times.observe(2, Duration{20 * kMs});
+  waiting.pop_back();
+  EXPECT_EQ(admit(request("quiet", 20, 20 * kMs), {waiting, 1, 0}, times, 0).verdict,
+            Admission::Verdict::kWait)
+      << "one of the other's runs before it";
 }
 
 TEST(Turns, whoever_floods_the_line_cannot_keep_another_out_of_the_next_run) {
@@ -147,8 +173,24 @@ TEST(Admit, refuses_at_once_what_cannot_be_in_time) {
   EXPECT_EQ(verdict(63 * kMs), Admission::Verdict::kTooLate);
   EXPECT_EQ(verdict(63 * kMs, 2), Admission::Verdict::kWait) << "two run at once";
   EXPECT_EQ(verdict(kNoDeadline), Admission::Verdict::kWait);
-  line.assign(kWaitingMax, request("a", 0));
-  EXPECT_EQ(verdict(kNoDeadline), Admission::Verdict::kFull);
+}
+
+TEST(Admit, leaves_whoever_waits_for_little_a_place_beside_whoever_waits_for_much) {
+  std::vector<Waiting> line;
+  const auto verdict = [&](std::string_view tenant) {
+    return admit(request(tenant, 0), {line, 1, 0}, ServiceTimes(), 0).verdict;
+  };
+  const auto fill = [&](std::string_view tenant) {
+    std::size_t taken = 0;
+    for (; verdict(tenant) == Admission::Verdict::kWait; ++taken)
+      line.push_back(request(tenant, 0));
+    return taken;
+  };
+  EXPECT_EQ(fill("flood"), kWaitingMax / 2);
+  EXPECT_EQ(fill("second"), kWaitingMax / 4) << "half of what is left";
+  EXPECT_EQ(verdict("quiet"), Admission::Verdict::kWait);
+  for (int i = 0; line.size() < kWaitingMax; ++i) line.push_back(request(std::to_string(i), 0));
+  EXPECT_EQ(verdict("quiet"), Admission::Verdict::kFull);
 }
 
 // A day of a server in a driven clock: twice as many requests as it can do, each worth 50 ms.

@@ -47,6 +47,9 @@ Duration ServiceTimes::expect(std::size_t rows) const {
 
 std::size_t ServiceTimes::rows_worth() const {
   std::size_t size = 0;
+  while (size < kSizes && !is_known(size)) ++size;
+  if (size == kSizes) return 1;
+  // A caller may send so many rows at once that fewer were never seen: it begins with those.
   while (size + 1 < kSizes && is_known(size)) {
     const Size& next = sizes_[size + 1];
     const bool untried = next.seen_at == 0 || runs_ - next.seen_at > kStale;

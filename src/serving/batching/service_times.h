@@ -22,7 +22,8 @@ class ServiceTimes {
   // together, so that a promise made by it is kept. 0 before the first run.
   Duration expect(std::size_t rows) const;
   // How many rows it pays to run together: as long as twice as many rows take clearly less than
-  // twice as long. Beyond what was tried it is tried once, and again after some thousand runs.
+  // twice as long, from the smallest size that was seen. Beyond what was tried it is tried once,
+  // and again after some thousand runs.
   std::size_t rows_worth() const;
   // Of one row when as many as pay are run together.
   Duration per_row_at_best() const;

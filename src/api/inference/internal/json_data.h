@@ -31,9 +31,12 @@ Status append_json_list(std::string& out, const serving::Tensor& tensor, ListFor
 
 // The document's object, valid until the thread's next call: its parser keeps its buffers, so that
 // small requests allocate nothing for it. FJ-1001 when the text is no JSON, FJ-1009 when it is over
-// 16 MiB (it costs about ten times that while it is read), kInvalidArgument when it is no object.
+// 16 MiB (it costs about ten times that while it is read), kInvalidArgument when it is no object;
+// after an error there is nothing to forget.
 Result<simdjson::dom::object> parse_object(std::string_view json);
 // Gives the buffers back if they grew large. After the last use of what parse_object() gave.
 void forget_object();
+// For how large a text this thread's parser has kept its buffers.
+std::size_t kept_json_bytes();
 
 }  // namespace falaj::api

@@ -23,6 +23,7 @@ class GrpcTestClient {
     std::map<std::string, std::string> headers;  // Head and trailers together.
     std::string bytes;                           // Of the data frames.
     bool closed = false;
+    std::uint32_t close_code = 0;  // Of HTTP/2: 8 when the server cancelled it.
     std::string status() const {
       const auto found = headers.find("grpc-status");
       return found == headers.end() ? "none" : found->second;
@@ -38,12 +39,13 @@ class GrpcTestClient {
       while (true) {
         auto next = reader.next(Coding::kIdentity);
         if (!next.ok() || !next->has_value()) return all;
-        all.push_back(**next);
+        all.push_back((*next)->bytes);
       }
     }
   };
 
-  explicit GrpcTestClient(std::uint16_t port) : socket_(port) {
+  // `window`: how many bytes of a call's answer it takes before it has read them, at first.
+  explicit GrpcTestClient(std::uint16_t port, std::uint32_t window = 65'535) : socket_(port) {
     nghttp2_session_callbacks* callbacks = nullptr;
     nghttp2_session_callbacks_new(&callbacks);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
@@ -51,7 +53,8 @@ class GrpcTestClient {
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     nghttp2_session_client_new(&session_, callbacks, this);
     nghttp2_session_callbacks_del(callbacks);
-    nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, nullptr, 0);
+    const nghttp2_settings_entry settings{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window};
+    nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, &settings, 1);
     flush();
   }
   ~GrpcTestClient() { nghttp2_session_del(session_); }
@@ -85,6 +88,11 @@ class GrpcTestClient {
     sending_[id].bytes += bytes;
     sending_[id].last = end == End::kAtOnce;
     nghttp2_session_resume_data(session_, id);
+    flush();
+  }
+  // Lets so many bytes more of the call's answer come.
+  void grant(std::int32_t id, std::int32_t bytes) {
+    nghttp2_submit_window_update(session_, NGHTTP2_FLAG_NONE, id, bytes);
     flush();
   }
   void cancel(std::int32_t id) {
@@ -131,8 +139,9 @@ class GrpcTestClient {
     self(user).outcomes_[id].bytes.append(reinterpret_cast<const char*>(bytes), size);
     return 0;
   }
-  static int on_close(nghttp2_session*, std::int32_t id, std::uint32_t, void* user) {
+  static int on_close(nghttp2_session*, std::int32_t id, std::uint32_t code, void* user) {
     self(user).outcomes_[id].closed = true;
+    self(user).outcomes_[id].close_code = code;
     return 0;
   }
   static ssize_t read_data(nghttp2_session*, std::int32_t id, std::uint8_t* into, std::size_t size,
