@@ -73,7 +73,7 @@ class Writer {
       case Type::kInt64:
         return pick({"i", "j", "0", "3", "-7", "9223372036854775807", "-9223372036854775808"});
       case Type::kFloat64:
-        return pick({"x", "y", "0.0", "2.5", "-1e300", "1e-300", "9.5e18"});
+        return pick({"x", "y", "0.0", "2.5", "0.1", "-1e300", "1e-300", "9.5e18"});
       case Type::kString:
         return pick({"s", "p", "''", "'a'", "'12'", "'ü b'"});
       case Type::kTimestamp:
@@ -217,9 +217,9 @@ std::vector<testing::Row> random_rows(Writer& random, std::size_t count) {
                                std::numeric_limits<std::int64_t>::min(),
                                std::numeric_limits<std::int64_t>::max()};
   const double inf = std::numeric_limits<double>::infinity();
-  const double doubles[] = {0,     -0.0,   1,      -1.5,
-                            2.5,   1e-310, 9.3e18, -9.3e18,
-                            1e300, inf,    -inf,   std::numeric_limits<double>::quiet_NaN()};
+  const double doubles[] = {
+      0,   -0.0, 1,    -1.5,   2.5,   1e-310, 9.3e18, -9.3e18,
+      0.1, -0.3, 1e15, 5e-324, 1e300, inf,    -inf,   std::numeric_limits<double>::quiet_NaN()};
   const char* texts[] = {"", "a", "A b", "12", "-3", "üÜ", "aXbXc", "9999999999999999999"};
   std::vector<testing::Row> out(count);
   for (testing::Row& row : out) {

@@ -119,11 +119,25 @@ TEST(Expression, keeps_the_rules_of_ieee_for_floats_but_divides_by_zero_to_null)
   EXPECT_EQ(value_of("-7.5 % 2"), "0.5f");
 }
 
+TEST(Expression, whole_quotients_of_floats_fit_their_rests) {
+  EXPECT_EQ(value_of("1.0 // 0.1"), "9f") << "the float64 0.1 is a little over a tenth";
+  EXPECT_EQ(value_of("abs(0.1 * (1.0 // 0.1) + 1.0 % 0.1 - 1.0) < 1e-15"), "true");
+  EXPECT_EQ(value_of("-7.5 // 2"), "-4f");
+  EXPECT_EQ(value_of("7.5 // -2.5"), "-3f");
+  EXPECT_EQ(value_of("-1e-20 // 1.0"), "-1f");
+  EXPECT_EQ(value_of("-1e-310 // 1e300"), "-1f") << "their quotient is too small for a float64";
+  EXPECT_EQ(value_of("1.5e308 // -1e308"), "-2f") << "nothing on the way may be infinite";
+  EXPECT_EQ(value_of("1e300 // 1e-5"), "9.9999999999999994e+304f");
+  EXPECT_EQ(value_of("1e308 * 10 // 2"), "inff");
+}
+
 TEST(Expression, rounds_half_away_from_zero) {
   EXPECT_EQ(value_of("round(2.5)"), "3f");
   EXPECT_EQ(value_of("round(-2.5)"), "-3f");
   EXPECT_EQ(value_of("round(1234.567, -2)"), "1200f");
   EXPECT_EQ(value_of("round(1e300, 15)"), "1.0000000000000001e+300f");
+  EXPECT_EQ(value_of("round(721871.05672, 15) == 721871.05672"), "true");
+  EXPECT_EQ(value_of("round(-721871.05672, 2) == -721871.06"), "true");
   EXPECT_EQ(value_of("round(1.5, 99)"), "null");
   EXPECT_EQ(value_of("round(n)"), "7");
 }

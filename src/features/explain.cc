@@ -13,7 +13,7 @@ using table::Batch;
 using table::Column;
 using table::Type;
 
-constexpr std::int64_t kAuditEntries = 10'000;
+constexpr std::int64_t kAuditPage = 1'000;
 
 Value value_of(const Column& column, std::size_t row) {
   if (column.is_null(row)) return {};
@@ -72,6 +72,14 @@ Result<std::string> key_of(const Entity& entity, const EntityKeys& given) {
   return encode_key(parts);
 }
 
+// How far `from` is before `to`. Two times can be further apart than a Duration reaches.
+Duration time_until(Timestamp from, Timestamp to) {
+  std::int64_t nanos = 0;
+  if (!__builtin_sub_overflow(to.nanos, from.nanos, &nanos)) return {nanos};
+  using Limits = std::numeric_limits<std::int64_t>;
+  return {to < from ? Limits::min() : Limits::max()};
+}
+
 void describe(const ViewDefinition& definition, const Best& best, Explanation& out) {
   const std::size_t keys = definition.entity.keys.size();
   out.event = Timestamp{std::get<0>(best.version)};
@@ -82,8 +90,9 @@ void describe(const ViewDefinition& definition, const Best& best, Explanation& o
   out.segment = best.segment.blob;
   out.status = FeatureStatus::kPresent;
   if (definition.view.ttl > Duration{}) {
-    out.ttl_margin = out.event + definition.view.ttl - out.at;
-    if (*out.ttl_margin < Duration{}) out.status = FeatureStatus::kOutsideMaxAge;
+    out.ttl_margin = time_until(out.at, out.event + definition.view.ttl);
+    // As readers decide it.
+    if (out.event < out.at - definition.view.ttl) out.status = FeatureStatus::kOutsideMaxAge;
   }
   out.features = Value::object();
   for (const Feature& feature : definition.view.features) {
@@ -120,23 +129,36 @@ Value to_value(const Explanation& explanation) {
 
 namespace {
 
-// Who brought row `row` of the commit: an ingest brings all of it, a push a part.
+enum class Search : std::uint8_t { kGoOn, kEnded };
+
+// Whether the entry is of row `row` of the commit: an ingest brings all of it, a push a part.
+Search take_author(const security::AuditEntry& entry, Explanation& out) {
+  if (entry.action != "features.ingest" && entry.action != "features.push") return Search::kGoOn;
+  const auto commit = static_cast<std::uint64_t>(entry.detail.integer("commit"));
+  if (commit < out.commit) return Search::kEnded;
+  if (commit > out.commit) return Search::kGoOn;
+  const auto first = static_cast<std::uint64_t>(entry.detail.integer("first_row"));
+  const auto rows = static_cast<std::uint64_t>(entry.detail.integer("rows"));
+  if (out.row < first || out.row >= first + rows) return Search::kGoOn;
+  out.audit_sequence = entry.sequence;
+  out.action = entry.action;
+  out.actor = entry.actor;
+  return Search::kEnded;
+}
+
+// From the newest back, a page at a time: those of earlier commits stand before it.
 Status find_author(const security::Audit& audit, const std::string& object, Explanation& out) {
   security::AuditQuery query;
   query.object = object;
-  query.limit = kAuditEntries;
-  for (const security::AuditEntry& entry : FALAJ_TRY(audit.list(query))) {
-    if (entry.action != "features.ingest" && entry.action != "features.push") continue;
-    if (static_cast<std::uint64_t>(entry.detail.integer("commit")) != out.commit) continue;
-    const auto first = static_cast<std::uint64_t>(entry.detail.integer("first_row"));
-    const auto rows = static_cast<std::uint64_t>(entry.detail.integer("rows"));
-    if (out.row < first || out.row >= first + rows) continue;
-    out.audit_sequence = entry.sequence;
-    out.action = entry.action;
-    out.actor = entry.actor;
-    return {};
+  query.limit = kAuditPage;
+  for (;;) {
+    const std::vector<security::AuditEntry> page = FALAJ_TRY(audit.list(query));
+    for (const security::AuditEntry& entry : page) {
+      if (take_author(entry, out) == Search::kEnded) return {};
+    }
+    if (page.size() < static_cast<std::size_t>(kAuditPage)) return {};
+    query.after = page.back().sequence;
   }
-  return {};
 }
 
 Status find_commit(storage::SqlTransaction& tx, Explanation& out) {
@@ -168,12 +190,13 @@ Result<Explanation> Explainer::explain(const ProjectName& project, const std::st
   Explanation out;
   out.view = view;
   out.at = ask.at.value_or(clock_.now());
+  // Online, a row whose event is still to come is served; the join leaves it out.
+  const Timestamp latest = ask.at && !ask.commit ? *ask.at : Timestamp::max();
   std::optional<Best> best;
   for (const Segment& segment : segments) {
     const Batch rows = FALAJ_TRY(rows_of(blobs_, {project.str(), view}, segment, key));
     out.candidates += rows.rows();
-    take_best(segment, rows, definition.entity.keys.size(), ask.at.value_or(Timestamp::max()),
-              best);
+    take_best(segment, rows, definition.entity.keys.size(), latest, best);
   }
   if (!best) return out;
   describe(definition, *best, out);

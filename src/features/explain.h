@@ -28,13 +28,14 @@ struct Explanation {
   Value features;  // Name → value, as stored.
   Timestamp event{};
   std::optional<Timestamp> created;
-  std::optional<Duration> ttl_margin;  // Until it is too old; below 0 when it is. None: no ttl.
+  // Until it is too old; below 0 when it is, by 292 years at most. None: no ttl.
+  std::optional<Duration> ttl_margin;
   std::uint64_t commit = 0;
   std::uint64_t row = 0;  // From 0, among the accepted rows of its commit.
   Reach reach = Reach::kBoth;
   BlobId segment;
   Timestamp committed_at{};
-  // Of the audit entry that the commit left; 0 when it is not among the view's newest 10,000.
+  // Of the audit entry that the commit left; 0 when there is none any more.
   std::int64_t audit_sequence = 0;
   std::string action;  // "features.ingest", "features.push"
   std::string actor;
@@ -42,7 +43,8 @@ struct Explanation {
 Value to_value(const Explanation& explanation);
 
 // Neither: what is read online now. `at` alone: what a training row of that time gets, the
-// point-in-time join's rule. Both: what was read online at that time, by a reply of that commit.
+// point-in-time join's rule. Both: what was read online at that time, by a reply of that commit,
+// which may be a row whose event was still to come.
 struct ExplainAsk {
   std::optional<Timestamp> at;
   std::optional<std::uint64_t> commit;
@@ -55,7 +57,8 @@ class Explainer {
       : sql_(sql), blobs_(blobs), audit_(audit), clock_(clock) {}
 
   // FJ-2001 unknown view, FJ-3007 and FJ-1005 for the key.
-  // Cost: opens every segment of the view, reads the blocks that hold the key. Blocks.
+  // Cost: opens every segment of the view, reads the blocks that hold the key, and the view's audit
+  // entries back to that of the commit. Blocks.
   Result<Explanation> explain(const ProjectName& project, const std::string& view,
                               const EntityKeys& entity, const ExplainAsk& ask) const;
 

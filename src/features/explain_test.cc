@@ -84,6 +84,40 @@ TEST_F(Explain, at_a_commit_it_is_what_was_read_then) {
   EXPECT_EQ(explain(1, now).features["amount"].as_double(), 6.0) << "it is not for training";
 }
 
+TEST_F(Explain, at_a_commit_a_row_whose_event_was_to_come_is_what_was_read) {
+  ASSERT_TRUE(world_.push("activity", R"([{"customer_id":1,"at":"2026-07-01","amount":9}])").ok());
+  const Timestamp now = world_.clock.now();
+  ASSERT_EQ(world_.read({1}).numbers[0], 9.0);
+  EXPECT_EQ(explain(1, now, 3).features["amount"].as_double(), 9.0);
+  EXPECT_EQ(explain(1, now, 2).features["amount"].as_double(), 6.0);
+  EXPECT_EQ(explain(1, now).features["amount"].as_double(), 6.0) << "the join leaves it out";
+}
+
+TEST_F(Explain, a_row_of_another_century_is_too_old) {
+  ASSERT_TRUE(world_.push("activity", R"([{"customer_id":3,"at":"1700-01-01","amount":9}])").ok());
+  ASSERT_EQ(world_.read({3}).statuses[0], kOutsideMaxAge);
+  const Explanation old = explain(3);
+  EXPECT_EQ(old.status, kOutsideMaxAge);
+  EXPECT_LT(old.ttl_margin.value(), Duration{});
+}
+
+TEST_F(Explain, who_brought_a_row_is_found_however_much_came_after_it) {
+  const Status many = world_.sql->write([&](storage::SqlTransaction& tx) -> Status {
+    Value detail;
+    detail["commit"] = 3;
+    detail["rows"] = 1;
+    for (int i = 0; i < 10'500; ++i) {
+      FALAJ_TRY(world_.audit.append(tx, world_.context,
+                                    {"features.push", "FeatureView/pay/activity", detail}));
+    }
+    return {};
+  });
+  ASSERT_TRUE(many.ok()) << many.error().message;
+  EXPECT_EQ(explain(1).action, "features.ingest");
+  EXPECT_EQ(explain(1).actor, "user:test");
+  EXPECT_EQ(explain(2).actor, "service:till");
+}
+
 TEST_F(Explain, refuses_a_key_that_is_none) {
   const Explainer explainer(*world_.sql, *world_.blobs, world_.audit, world_.clock);
   const auto& project = world_.context.project;

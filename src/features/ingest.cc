@@ -245,6 +245,7 @@ struct Ingest::Impl {
     for (const Segment& segment : segments) report.segments.push_back(segment.blob);
     const NewRows rows{definition, context.zone,         Reach::kBoth,
                        segments,   report.rows_accepted, report.newest_event};
+    const MutexLock lock(commits.turn_of(definition.project, definition.view.name));
     FALAJ_TRY(commit(context, rows, report));
     commits.count(definition, "accepted", report.rows_accepted);
     const Online::Published published =
@@ -272,7 +273,7 @@ Result<IngestReport> Ingest::append(const security::RequestContext& context,
                                               " has no zone: declare where its data may be "
                                               "(Project spec: {zone: …}) before ingesting");
   }
-  const MutexLock lock(impl_->commits.turn_of(context.project.str(), view));
+  const MutexLock lock(impl_->commits.intake_of(context.project.str(), view));
   const std::int64_t began = monotonic_nanos();
   const ViewDefinition definition =
       FALAJ_TRY(impl_->commits.definition(context.project.str(), view));
@@ -285,6 +286,7 @@ Result<IngestReport> Ingest::append(const security::RequestContext& context,
 
 Result<ErasedView> Ingest::erase(const security::RequestContext& context, const std::string& view,
                                  const Subject& subject) {
+  const MutexLock intake(impl_->commits.intake_of(context.project.str(), view));
   const MutexLock lock(impl_->commits.turn_of(context.project.str(), view));
   const ViewDefinition definition =
       FALAJ_TRY(impl_->commits.definition(context.project.str(), view));
@@ -295,6 +297,7 @@ Result<ErasedView> Ingest::erase(const security::RequestContext& context, const 
 }
 
 Status Ingest::forget(const ProjectName& project, const std::string& view, const Zone& zone) {
+  const MutexLock intake(impl_->commits.intake_of(project.str(), view));
   const MutexLock lock(impl_->commits.turn_of(project.str(), view));
   return forget_view({impl_->sql, impl_->blobs, impl_->online, impl_->audit}, project.str(), view,
                      zone);

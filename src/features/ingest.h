@@ -66,7 +66,8 @@ class ViewCommits;  // features/internal/view_commits.h
 struct Subject;
 struct ErasedView;
 
-// Thread-safe; ingests of one view take turns.
+// Thread-safe; ingests of one view take turns, with each other and with erasures. Pushes go on
+// while a file is read.
 class Ingest {
  public:
   Ingest(storage::SqlStore& sql, storage::BlobStore& blobs, Online& online, security::Audit& audit,
@@ -88,7 +89,8 @@ class Ingest {
   // destroyed. The declaration stays, and takes new rows. Safe to repeat.
   Status forget(const ProjectName& project, const std::string& view, const Zone& zone);
 
-  // For others of this module that write into views: they take turns with ingests.
+  // For others of this module that write into views: their commits take turns with those of
+  // ingests.
   ViewCommits& commits();
 
  private:

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "features/internal/segment_file.h"
 #include "features/testing/feature_world.h"
 
@@ -40,6 +42,31 @@ TEST(Ingest, accepts_good_rows_and_quarantines_each_bad_one_with_its_line) {
   EXPECT_THAT(file, testing::StartsWith("line,reason,raw\n"));
   EXPECT_THAT(file, HasSubstr("\"2,2026-01-01,2026-01-02,oops,Dubai\""));
   EXPECT_THAT(file, HasSubstr("-1,a \"\"b\"\""));
+}
+
+TEST(Ingest, pushes_go_on_while_a_file_is_read) {
+  FeatureWorld world;
+  world.apply_activity();
+  std::promise<Result<PushReport>> pushed;
+  std::future<Result<PushReport>> report = pushed.get_future();
+  bool in_time = false;
+  const auto push = [&](std::uint64_t) {
+    if (in_time) return;
+    world.pushes->push(
+        world.context, "activity",
+        {PushedRows::Form::kRows, json(R"([{"customer_id":1,"at":"2026-05-20","amount":5}])")},
+        Reach::kBoth, [&](Result<PushReport> done) { pushed.set_value(std::move(done)); });
+    in_time = report.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  };
+  const auto ingested =
+      world.ingest->append(world.context, "activity",
+                           {TextReader("customer_id,at,loaded_at,amount,city\n1,2026-05-21,,6,x\n"),
+                            table::Format::kCsv, push});
+  ASSERT_TRUE(ingested.ok()) << ingested.error().message;
+  EXPECT_TRUE(in_time) << "it waited for the file";
+  EXPECT_EQ(report.get()->commit, 1u);
+  EXPECT_EQ(ingested->commit, 2u);
+  EXPECT_EQ(world.read({1}).numbers[0], 6.0);
 }
 
 TEST(Ingest, segments_are_sorted_and_the_same_file_gives_the_same_bytes) {

@@ -18,6 +18,7 @@
 #include "features/internal/online_computed.h"
 #include "features/internal/online_read.h"
 #include "features/internal/online_rows.h"
+#include "features/internal/plan_name.h"
 #include "features/internal/segments.h"
 #include "features/internal/view_index.h"
 #include "features/internal/view_rows.h"
@@ -88,14 +89,10 @@ void log_skipped(const std::string& project, const std::string& view, const Erro
   log_failed("feature view not online", project, view, error);
 }
 
-// No service is called so: names have no newline.
-std::string plan_name(const std::vector<ServiceView>& wanted, NameStyle names) {
-  std::string text = names == NameStyle::kFull ? "\nfull" : "\nbare";
-  for (const ServiceView& view : wanted) {
-    text += '\n' + view.view;
-    for (const std::string& feature : view.features) text += '\t' + feature;
-  }
-  return text;
+Status check_online(const FeatureView& view) {
+  if (view.online == OnlineUse::kOnline) return {};
+  return Error(Code::kFailedPrecondition,
+               "FeatureView " + view.name + " is not online: set online: true and apply it");
 }
 
 // The rows of one commit, as they came into the index.
@@ -138,15 +135,16 @@ class OnlineRows final : public Online {
     }));
     for (const ViewDefinition& view : views) {
       if (view.view.online != OnlineUse::kOnline) continue;
-      const Result<ViewState*> loaded = current(view);
-      if (!loaded.ok()) log_skipped(view.project, view.view.name, loaded.error());
+      const Result<ViewState*> state = current(view);
+      if (!state.ok()) log_skipped(view.project, view.view.name, state.error());
     }
     return {};
   }
 
   Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
                                                  const std::string& service) override {
-    return planned({project.str(), service}, [&] { return plan_service(project.str(), service); });
+    return planned({project.str(), plan_name(service)},
+                   [&] { return plan_service(project.str(), service); });
   }
 
   Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
@@ -162,7 +160,7 @@ class OnlineRows final : public Online {
 
   std::shared_ptr<const OnlinePlan> known_plan(const ProjectName& project,
                                                const std::string& service) const override {
-    return known_plan({project.str(), service});
+    return known_plan({project.str(), plan_name(service)});
   }
 
   std::shared_ptr<const OnlinePlan> known_plan(const ProjectName& project,
@@ -182,6 +180,7 @@ class OnlineRows final : public Online {
       out.numbers.assign(plan.columns.size(), kNan);
       out.statuses.assign(plan.columns.size(), FeatureStatus::kNotFound);
       out.oldest_event = Timestamp::max();
+      out.too_large = false;
       return look_up(plan, keys, commit,
                      [&](const OnlinePlan::View& view, std::size_t column, const RowView& row) {
                        fill_numbers(plan, view, column, row, now, out);
@@ -204,6 +203,7 @@ class OnlineRows final : public Online {
       out.statuses.assign(rows * out.columns, FeatureStatus::kNotFound);
       out.words.assign(rows * out.columns, 0);
       out.texts.clear();
+      out.too_large = false;
       out.events.assign(rows * out.views, Timestamp::min());
       for (std::size_t i = 0; i < rows; ++i) {
         const auto found = [&](const OnlinePlan::View& view, std::size_t column,
@@ -214,6 +214,16 @@ class OnlineRows final : public Online {
       }
       return true;
     });
+  }
+
+  Status make_sure(const ProjectName& project, const std::string& view) override {
+    ViewDefinition definition;
+    FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
+      definition = FALAJ_TRY(load_view(tx, project.str(), view));
+      return {};
+    }));
+    FALAJ_TRY(loaded(definition));
+    return {};
   }
 
   std::uint64_t commit() const override { return horizon_.commit(); }
@@ -233,13 +243,20 @@ class OnlineRows final : public Online {
     // view online then. It must not be skipped by moving the watermark past it.
     Published out;
     const Status ready = catch_up(**state, commit - 1);
-    Result<FreshPtr> taken = ready.ok() ? take_in(**state, rows, commit, out) : ready.error();
+    Result<FreshPtr> taken = FreshPtr();
+    if (!ready.ok()) {
+      taken = ready.error();
+    } else if ((*state)->fits(view, entity)) {
+      taken = take_in(**state, rows, commit, out);
+    } else {
+      taken = take_segments(**state, commit, out);
+    }
     // Whatever became of it: the commits behind it must not wait for ever.
     pass(commit);
     if (!taken.ok()) return taken.error();
     horizon_.wait(commit);
     (*state)->index->settle();
-    FALAJ_TRY(start_copy(**state, std::move(taken).value()));
+    if (*taken != nullptr) FALAJ_TRY(start_copy(**state, std::move(taken).value()));
     return out;
   }
 
@@ -348,6 +365,8 @@ class OnlineRows final : public Online {
     const MutexLock lock(states_mutex_);
     std::unique_ptr<ViewState>& known = states_[{project, view.name}];
     if (known != nullptr && known->fits(view, entity)) return known.get();
+    // Whoever still has an earlier declaration must not bring it back: plans hold on to this one.
+    if (known != nullptr && is_declared(*known)) return known.get();
     auto state = std::make_unique<ViewState>();
     state->project = project;
     state->view = view.name;
@@ -365,6 +384,16 @@ class OnlineRows final : public Online {
     if (known != nullptr) retired_.push_back(std::move(known));
     known = std::move(state);
     return known.get();
+  }
+
+  bool is_declared(const ViewState& state) {
+    return sql_
+        .read([&](storage::SqlTransaction& tx) -> Status {
+          const ViewDefinition now = FALAJ_TRY(load_view(tx, state.project, state.view));
+          if (state.fits(now.view, now.entity)) return {};
+          return Error(ErrorId::kStaleGeneration, "declared otherwise");
+        })
+        .ok();
   }
 
   Status load_rows(ViewState& state) FALAJ_REQUIRES(states_mutex_) {
@@ -409,12 +438,27 @@ class OnlineRows final : public Online {
     return {};
   }
 
-  // The state with every row in it that readers may see. Commits behind it are published by those
-  // who made them.
+  // The state with every row in it that readers may see; of a later declaration than `definition`
+  // when there is one. Rows that were committed under an earlier one may still be on their way into
+  // its state, where nobody will look: they are waited for, and taken from their segments. Commits
+  // behind them are published into this state by those who made them.
   Result<ViewState*> current(const ViewDefinition& definition) {
     ViewState* state = FALAJ_TRY(state_of(definition.project, definition.view, definition.entity));
+    const storage::SqlRows last =
+        FALAJ_TRY(storage::query(sql_,
+                                 "SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits "
+                                 "WHERE project = ? AND view = ?",
+                                 {definition.project, definition.view.name}));
+    horizon_.wait(static_cast<std::uint64_t>(last.at(0).integer(0)));
     const MutexLock lock(state->turn);
     FALAJ_TRY(catch_up(*state, commit()));
+    return state;
+  }
+
+  Result<ViewState*> loaded(const ViewDefinition& definition) {
+    FALAJ_TRY(check_online(definition.view));
+    Result<ViewState*> state = current(definition);
+    if (!state.ok()) return state.error().within("FeatureView " + definition.view.name);
     return state;
   }
 
@@ -480,6 +524,20 @@ class OnlineRows final : public Online {
     }
     state.watermark = std::max(state.watermark, commit);
     return FreshPtr(std::move(fresh));
+  }
+
+  // The same for rows of another declaration than the state's, as it reads them; null when there
+  // are none.
+  Result<FreshPtr> take_segments(ViewState& state, std::uint64_t commit, Published& out)
+      FALAJ_REQUIRES(state.turn) {
+    FreshPtr fresh;
+    FALAJ_TRY(for_each_commit(state, commit - 1, commit,
+                              [&](const Batch& newest, std::uint64_t number)
+                                  FALAJ_REQUIRES(state.turn) -> Status {
+                                    fresh = FALAJ_TRY(take_in(state, newest, number, out));
+                                    return {};
+                                  }));
+    return fresh;
   }
 
   Status start_copy(ViewState& state, FreshPtr fresh) {
@@ -623,13 +681,7 @@ class OnlineRows final : public Online {
 
 Status OnlineRows::add_view(const ViewDefinition& definition, const ServicePart& part,
                             OnlinePlan& plan) {
-  if (definition.view.online == OnlineUse::kOffline) {
-    return Error(Code::kFailedPrecondition, "FeatureView " + definition.view.name +
-                                                " is not online: set online: true and apply it");
-  }
-  const Result<ViewState*> loaded = current(definition);
-  if (!loaded.ok()) return loaded.error().within("FeatureView " + definition.view.name);
-  const ViewState* state = *loaded;
+  const ViewState* state = FALAJ_TRY(loaded(definition));
   OnlinePlan::View view;
   view.view = definition.view.name;
   view.slot = state->slot;
@@ -639,6 +691,10 @@ Status OnlineRows::add_view(const ViewDefinition& definition, const ServicePart&
   }
   for (const table::Field& field : part.stored) {
     const auto place = std::find(state->fields.begin(), state->fields.end(), field);
+    if (place == state->fields.end()) {
+      return Error(ErrorId::kStaleGeneration,
+                   "FeatureView " + definition.view.name + " was changed meanwhile: ask again");
+    }
     view.fields.push_back(static_cast<std::uint32_t>(place - state->fields.begin()));
     plan.sources.push_back(plan.views.size());
   }

@@ -73,7 +73,20 @@ struct OnlineAnswer {
   std::vector<std::uint64_t> words;
   std::string texts;
   std::vector<Timestamp> events;  // Of the rows found; Timestamp::min() where there is none.
+  // Its texts are over kTextsMax, and some are not there: it must not be handed out.
+  bool too_large = false;
+  static constexpr std::size_t kTextsMax = 64u << 20;
 
+  // Adds a text and gives its word, or marks the answer as too large.
+  std::uint64_t add_text(std::string_view text) {
+    if (text.size() > kTextsMax - texts.size()) {
+      too_large = true;
+      return 0;
+    }
+    const std::uint64_t word = texts.size() << 32 | text.size();
+    texts.append(text);
+    return word;
+  }
   std::string_view text(std::uint64_t word) const {
     return std::string_view(texts).substr(word >> 32, word & 0xFFFFFFFFu);
   }
@@ -85,6 +98,7 @@ struct OnlineRow {
   std::vector<FeatureStatus> statuses;
   Timestamp oldest_event = Timestamp::max();
   std::uint64_t commit = 0;  // That it was read at.
+  bool too_large = false;    // As in OnlineAnswer, of what its numbers are computed from.
 };
 
 class Online {
@@ -120,6 +134,10 @@ class Online {
   // The same for several entities: `keys` are those of the first, then those of the second, …
   virtual void read(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
                     OnlineAnswer& out) const = 0;
+
+  // Every row of the view that was committed is in memory when it returns. FJ-2001 when it is not
+  // declared, FJ-0006 when it is not online; as plan() for rows that cannot be loaded. Blocks.
+  virtual Status make_sure(const ProjectName& project, const std::string& view) = 0;
 
   // The commit that is read at now.
   virtual std::uint64_t commit() const = 0;

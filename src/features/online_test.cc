@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <future>
 #include <map>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "features/internal/online_rows.h"
 #include "features/internal/view_index.h"
 #include "features/testing/feature_world.h"
+#include "features/testing/hooked_sql.h"
 
 namespace falaj::features {
 namespace {
@@ -119,6 +121,91 @@ TEST(Online, the_next_commit_makes_the_copy_that_failed) {
   world.restart();
   EXPECT_EQ(world.read({1}).numbers[0], 2.0);
   EXPECT_EQ(world.read({2}).numbers[0], 3.0);
+}
+
+// Rows of the old declaration are committed, and not online yet, when the view is declared anew and
+// read by the new one.
+TEST(Online, rows_that_were_under_way_when_the_view_changed_are_seen) {
+  FeatureWorld world;
+  world.apply_activity();
+  ASSERT_TRUE(world.append("activity", kHeader + line(1, "2026-05-20", "", 1)).ok());
+  HookedSql sql(*world.sql);
+  std::promise<void> durable;
+  std::promise<void> go_on;
+  sql.committed = [&] {
+    durable.set_value();
+    go_on.get_future().wait();
+  };
+  telemetry::Metrics metrics;
+  Ingest slow(sql, *world.blobs, *world.online, world.audit, metrics, world.clock);
+  auto ingested = std::async(std::launch::async, [&] {
+    const TextReader csv(kHeader + line(1, "2026-05-21", "", 2));
+    return slow.append(world.context, "activity", {csv, table::Format::kCsv, {}});
+  });
+  durable.get_future().wait();
+  world.apply(
+      "FeatureView", "activity",
+      R"({"entity":"customer","source":"tx","features":[{"name":"amount","type":"float64"},)"
+      R"({"name":"visits","type":"int64"}]})");
+  const int scans = world.kv.scans();
+  auto planned = std::async(std::launch::async,
+                            [&] { return world.online->plan(world.context.project, "svc"); });
+  world.kv.wait_for_scans(scans + 1);
+  go_on.set_value();
+  ASSERT_TRUE(ingested.get().ok());
+  const auto plan = planned.get();
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto amount = [&] {
+    OnlineRow row;
+    world.online->read(**plan, std::vector<KeyPart>{1}, world.clock.now(), row);
+    return row.numbers[0];
+  };
+  EXPECT_EQ(amount(), 2.0);
+  EXPECT_EQ(world.kv.scans(), scans + 1) << "the old declaration must not come back";
+  ASSERT_TRUE(world.push("activity", R"([{"customer_id":1,"at":"2026-05-22","amount":3}])").ok());
+  EXPECT_EQ(amount(), 3.0) << "the plan still reads what is written";
+}
+
+TEST(Online, an_answer_with_too_many_texts_says_so) {
+  OnlineAnswer answer;
+  answer.texts.resize(OnlineAnswer::kTextsMax - 3);
+  EXPECT_EQ(answer.text(answer.add_text("abc")), "abc");
+  EXPECT_FALSE(answer.too_large);
+  answer.add_text("d");
+  EXPECT_TRUE(answer.too_large);
+  FeatureWorld world;
+  world.apply_activity();
+  const std::string city(1 << 20, 'x');
+  ASSERT_TRUE(world
+                  .push("activity", R"([{"customer_id":1,"at":"2026-05-20","amount":5,"city":")" +
+                                        city + R"("}])")
+                  .ok());
+  const auto plan = world.online->plan(world.context.project, "svc");
+  ASSERT_TRUE(plan.ok());
+  const std::vector<KeyPart> keys(65, 1);
+  world.online->read(**plan, keys, OnlineAsk{world.clock.now(), {}}, answer);
+  EXPECT_TRUE(answer.too_large);
+  world.online->read(**plan, std::span(keys).first(64), OnlineAsk{world.clock.now(), {}}, answer);
+  EXPECT_FALSE(answer.too_large);
+  EXPECT_EQ(answer.text(answer.words[63 * 2 + 1]), city);
+}
+
+TEST(Online, what_was_committed_without_being_published_can_be_made_sure_of) {
+  FeatureWorld world;
+  world.apply_activity();
+  ASSERT_TRUE(world.append("activity", kHeader + line(1, "2026-05-20", "", 1)).ok());
+  EXPECT_EQ(world.read({1}).numbers[0], 1.0);
+  world.commit_unseen("activity", kHeader + line(1, "2026-05-21", "", 2));
+  EXPECT_EQ(world.read({1}).numbers[0], 1.0);
+  ASSERT_TRUE(world.online->make_sure(world.context.project, "activity").ok());
+  EXPECT_EQ(world.read({1}).numbers[0], 2.0);
+  EXPECT_EQ(world.online->make_sure(world.context.project, "nope").error().id,
+            ErrorId::kObjectNotFound);
+  world.apply("FeatureView", "offline",
+              R"({"entity":"customer","source":"tx","online":false,)"
+              R"("features":[{"name":"amount","type":"float64"}]})");
+  EXPECT_EQ(world.online->make_sure(world.context.project, "offline").error().code,
+            Code::kFailedPrecondition);
 }
 
 TEST(Online, nothing_that_was_not_committed_is_shown) {

@@ -20,6 +20,7 @@ using table::Batch;
 // Rows that become one commit, and rows of one view that may wait for theirs.
 constexpr std::size_t kGroupRows = 50'000;
 constexpr std::size_t kWaitingRowsMax = 200'000;
+constexpr std::size_t kWaitingBytesMax = 256u << 20;
 // Views whose groups are written at once; each waits for the disk.
 constexpr std::size_t kThreads = 4;
 constexpr std::size_t kLanesMax = 4'096;
@@ -36,6 +37,7 @@ struct Item {
   security::RequestContext context;
   std::shared_ptr<const ViewDefinition> definition;
   Batch rows;  // Of a segment schema.
+  std::size_t bytes = 0;
   Timestamp newest_event{};
   Reach reach = Reach::kBoth;
   Pushes::Done done;
@@ -52,8 +54,17 @@ struct Lane {
   Mutex mutex;
   std::deque<Item> waiting FALAJ_GUARDED_BY(mutex);
   std::size_t rows FALAJ_GUARDED_BY(mutex) = 0;
+  std::size_t bytes FALAJ_GUARDED_BY(mutex) = 0;
   bool busy FALAJ_GUARDED_BY(mutex) = false;
 };
+
+std::size_t bytes_of(const Batch& rows) {
+  std::size_t bytes = rows.rows() * rows.columns.size() * 8;
+  for (const table::Column& column : rows.columns) {
+    if (column.type() == table::Type::kString) bytes += column.strings().bytes().size();
+  }
+  return bytes;
+}
 
 // The good rows of a push; the first bad one refuses it.
 Result<Item> checked(const security::RequestContext& context,
@@ -73,6 +84,7 @@ Result<Item> checked(const security::RequestContext& context,
   Item item;
   item.context = context;
   item.definition = std::move(definition);
+  item.bytes = bytes_of(good);
   item.rows = std::move(good);
   item.newest_event = validation.newest_event();
   return item;
@@ -147,9 +159,11 @@ struct Pushes::Impl {
   Status enqueue(Item item) {
     Lane& lane = lane_of(item.definition->project, item.definition->view.name);
     const MutexLock lock(lane.mutex);
-    if (lane.rows + item.rows.rows() > kWaitingRowsMax) {
+    if (lane.rows + item.rows.rows() > kWaitingRowsMax ||
+        lane.bytes + item.bytes > kWaitingBytesMax) {
       return Error(Code::kResourceExhausted,
-                   "over " + std::to_string(kWaitingRowsMax) + " rows of FeatureView " +
+                   "over " + std::to_string(kWaitingRowsMax) + " rows or " +
+                       std::to_string(kWaitingBytesMax >> 20) + " MiB of FeatureView " +
                        item.definition->view.name + " wait to be written: push more slowly");
     }
     if (!lane.busy) {
@@ -157,6 +171,7 @@ struct Pushes::Impl {
       lane.busy = true;
     }
     lane.rows += item.rows.rows();
+    lane.bytes += item.bytes;
     lane.waiting.push_back(std::move(item));
     return {};
   }
@@ -169,6 +184,7 @@ struct Pushes::Impl {
     while (!lane.waiting.empty() &&
            (group.empty() || (rows < kGroupRows && group.front().fits(lane.waiting.front())))) {
       rows += lane.waiting.front().rows.rows();
+      lane.bytes -= lane.waiting.front().bytes;
       group.push_back(std::move(lane.waiting.front()));
       lane.waiting.pop_front();
     }

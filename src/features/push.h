@@ -26,6 +26,9 @@ struct PushedRows {
   Form form = Form::kRows;
   Value rows;
   static constexpr std::size_t kRowsMax = 10'000;
+  // As a table, 8 bytes a value and each text: one value for all rows, or rows that leave most of
+  // them out, come to far more than what was sent.
+  static constexpr std::size_t kBytesMax = 64u << 20;
 };
 
 struct PushReport {
@@ -48,8 +51,8 @@ class Pushes {
 
   // Checks the rows at once, and calls `done` once: at once with an error, or on another thread
   // when the rows are durable and visible. Blocks for a read of the definition, not for the disk.
-  // FJ-2001 unknown view; FJ-3040 naming the row that does not fit; FJ-0007 when too many rows
-  // wait.
+  // FJ-2001 unknown view; FJ-3040 naming the row that does not fit; FJ-0007 when too many rows of
+  // the view wait, or too large ones.
   using Done = std::function<void(Result<PushReport>)>;
   void push(const security::RequestContext& context, const std::string& view,
             const PushedRows& rows, Reach reach, Done done);

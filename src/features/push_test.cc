@@ -162,5 +162,29 @@ TEST(JsonRows, columns_are_of_one_length_and_one_value_stands_for_all) {
   EXPECT_FALSE(of("[]").ok());
 }
 
+TEST(JsonRows, what_would_come_to_far_more_than_was_sent_is_refused) {
+  const auto refused = [](const table::Schema& schema, PushedRows::Form form, Value rows) {
+    const auto batch = batch_of(schema, {form, std::move(rows)});
+    return batch.ok() ? std::string("taken") : batch.error().message;
+  };
+  const std::string over = "its rows come to over 64 MiB as a table: split it, or ingest a file";
+  const table::Schema two{{{"id", table::Type::kInt64}, {"s", table::Type::kString}}};
+  Value columns = Value::object();
+  columns["id"] = Value::array();
+  for (int i = 0; i < 10'000; ++i) columns["id"].push(i);
+  columns["s"] = std::string(6'400, 'x');
+  columns["other"] = std::string(1 << 20, 'x');
+  EXPECT_EQ(refused(two, PushedRows::Form::kColumns, columns), "taken");
+  columns["s"] = std::string(6'800, 'x');
+  EXPECT_EQ(refused(two, PushedRows::Form::kColumns, columns), over);
+  table::Schema wide;
+  for (int i = 0; i < 4'096; ++i) {
+    wide.fields.push_back({"f" + std::to_string(i), table::Type::kFloat64});
+  }
+  Value rows = Value::array();
+  for (int i = 0; i < 2'049; ++i) rows.push(Value::object());
+  EXPECT_EQ(refused(wide, PushedRows::Form::kRows, std::move(rows)), over);
+}
+
 }  // namespace
 }  // namespace falaj::features

@@ -395,6 +395,11 @@ Status Deployments::Impl::answer(const LiveModel& live, const EntityKeys& keys,
   FALAJ_TRY(features::append_keys(*live.plan, keys, ordered));
   const Timestamp now = clock.now();
   online.read(*live.plan, ordered, now, prediction.row);
+  if (prediction.row.too_large) {
+    return Error(ErrorId::kOutOfRange,
+                 "the texts that features of this entity are computed from are "
+                 "over 64 MiB");
+  }
   std::vector<float>& row = logged.features;
   row.resize(live.columns.size());
   for (std::size_t i = 0; i < row.size(); ++i) {

@@ -1,5 +1,6 @@
 #include "api/feast/feast_routes.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -70,6 +71,19 @@ struct Planned {
 // What was planned before, or whatever it takes.
 enum class Look : std::uint8_t { kKnown, kMake };
 
+// Of the plan, not of the request: what is answered is what must be allowed.
+Status check_views(const Request& request, const features::OnlinePlan& plan) {
+  for (const features::OnlinePlan::View& view : plan.views) {
+    FALAJ_TRY(check_view(request, "data.read", view.view));
+  }
+  return {};
+}
+
+// Values of a row that are read, or written: a request may name one twice.
+std::size_t width_of(const Planned& planned) {
+  return std::max(planned.plan->columns.size(), planned.columns.size());
+}
+
 Result<Planned> plan_service(const OnlineDesk& desk, const Request& request,
                              const std::string& service, Look look) {
   const ProjectName project = project_of(request);
@@ -78,9 +92,7 @@ Result<Planned> plan_service(const OnlineDesk& desk, const Request& request,
   if (out.plan == nullptr && look == Look::kKnown) return out;
   if (out.plan == nullptr) out.plan = FALAJ_TRY(desk.online.plan(project, service));
   for (std::size_t i = 0; i < out.plan->columns.size(); ++i) out.columns.push_back(i);
-  for (const features::OnlinePlan::View& view : out.plan->views) {
-    FALAJ_TRY(check_view(request, "data.read", view.view));
-  }
+  FALAJ_TRY(check_views(request, *out.plan));
   return out;
 }
 
@@ -97,14 +109,16 @@ Result<Planned> plan_of(const OnlineDesk& desk, const Request& request, const Fe
   if (out.plan == nullptr && look == Look::kMake) {
     out.plan = FALAJ_TRY(desk.online.plan(project, wanted.views, read.names));
   }
+  if (out.plan != nullptr) FALAJ_TRY(check_views(request, *out.plan));
   return out;
 }
 
 Result<Response> read(const OnlineDesk& desk, const FeastRead& parsed, const Planned& planned) {
-  FALAJ_TRY(check_cells(parsed.rows, planned.plan->columns.size()));
+  FALAJ_TRY(check_cells(parsed.rows, width_of(planned)));
   const std::vector<features::KeyPart> keys = FALAJ_TRY(feast_keys(parsed, *planned.plan));
   features::OnlineAnswer answer;
   desk.online.read(*planned.plan, keys, {desk.clock.now(), {}}, answer);
+  FALAJ_TRY(check_texts(*planned.plan, planned.columns, answer));
   Response response =
       Response::json(write_feast_read(parsed, *planned.plan, planned.columns, answer));
   response.headers.emplace_back("X-Falaj-Commit", std::to_string(answer.commit));
@@ -121,7 +135,7 @@ Result<Response> read_slowly(const OnlineDesk& desk, const Request& request,
 Status begin_read(OnlineDesk& desk, const Request& request, const net::Reply& reply) {
   auto parsed = std::make_shared<const FeastRead>(FALAJ_TRY(parse_feast_read(request.body)));
   const Planned known = FALAJ_TRY(plan_of(desk, request, *parsed, Look::kKnown));
-  if (known.plan != nullptr && parsed->rows * known.plan->columns.size() <= kLoopCells) {
+  if (known.plan != nullptr && parsed->rows * width_of(known) <= kLoopCells) {
     reply(answer_of(read(desk, *parsed, known)));
     return {};
   }
@@ -244,7 +258,7 @@ Result<Response> materialize(const OnlineDesk& desk, const Request& request) {
   done["feature_views"] = Value::array();
   for (const std::string& view : views) {
     FALAJ_TRY(check_view(request, "data.ingest", view));
-    FALAJ_TRY(desk.online.plan(project, {{view, {}}}, features::NameStyle::kFull));
+    FALAJ_TRY(desk.online.make_sure(project, view));
     done["feature_views"].push(view);
   }
   const bool later = request.query_param("async").value_or("") == "true";

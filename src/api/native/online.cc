@@ -1,4 +1,6 @@
 // Features online: the newest values of entities, read, pushed and explained.
+#include <algorithm>
+
 #include "api/native/exchange.h"
 #include "api/native/online_codec.h"
 #include "api/native/online_desk.h"
@@ -32,13 +34,15 @@ Result<std::string> read(const OnlineDesk& desk, const net::Request& request,
                          const features::OnlinePlan& plan, Scratch& scratch) {
   FALAJ_TRY(check_views(request, plan));
   const std::vector<std::size_t> columns = FALAJ_TRY(wanted_columns(scratch.parsed, plan));
-  FALAJ_TRY(check_cells(scratch.parsed.entities.size(), plan.columns.size()));
+  FALAJ_TRY(
+      check_cells(scratch.parsed.entities.size(), std::max(plan.columns.size(), columns.size())));
   scratch.keys.clear();
   for (const features::EntityKeys& entity : scratch.parsed.entities) {
     FALAJ_TRY(features::append_keys(plan, entity, scratch.keys));
   }
   const Timestamp now = desk.clock.now();
   desk.online.read(plan, scratch.keys, {now, scratch.parsed.max_age}, scratch.answer);
+  FALAJ_TRY(check_texts(plan, columns, scratch.answer));
   return write_read(scratch.parsed, columns, {plan, scratch.answer, now});
 }
 
@@ -68,7 +72,8 @@ void read_service(OnlineDesk& desk, const net::Request& request, const net::Repl
   if (plan != nullptr) {
     const Status parsed = parse_read(request.body, scratch.parsed);
     if (!parsed.ok()) return reply(net::problem(parsed.error(), request));
-    if (scratch.parsed.entities.size() * plan->columns.size() <= kLoopCells) {
+    const std::size_t width = std::max(plan->columns.size(), scratch.parsed.features.size());
+    if (scratch.parsed.entities.size() * width <= kLoopCells) {
       return reply(answer_of(request, read(desk, request, *plan, scratch)));
     }
   }
@@ -196,6 +201,21 @@ Status check_cells(std::size_t rows, std::size_t columns) {
   return Error{ErrorId::kOutOfRange, "entities times features are " +
                                          std::to_string(rows * columns) + ", over " +
                                          std::to_string(kCellsMax) + ": split the request"};
+}
+
+Status check_texts(const features::OnlinePlan& plan, const std::vector<std::size_t>& columns,
+                   const features::OnlineAnswer& answer) {
+  std::size_t bytes = 0;
+  for (const std::size_t column : columns) {
+    if (plan.columns[column].type != table::Type::kString) continue;
+    for (std::size_t cell = column; cell < answer.words.size(); cell += answer.columns) {
+      bytes += answer.text(answer.words[cell]).size();
+    }
+  }
+  if (!answer.too_large && bytes <= features::OnlineAnswer::kTextsMax) return {};
+  return Error{ErrorId::kOutOfRange, "the texts of the answer are over " +
+                                         std::to_string(features::OnlineAnswer::kTextsMax >> 20) +
+                                         " MiB: split the request"};
 }
 
 std::vector<net::Route> online_routes(OnlineDesk& desk) {

@@ -27,8 +27,12 @@ struct OnlineDesk {
 // Values of one reply: more are not answered on the event loop, where others wait; and not at all.
 inline constexpr std::size_t kLoopCells = 10'000;
 inline constexpr std::size_t kCellsMax = 1'000'000;
-// FJ-1006 past kCellsMax.
+// FJ-1006 past kCellsMax. `columns` is the larger of those that are read and those that are
+// written: a request may name one twice.
 Status check_cells(std::size_t rows, std::size_t columns);
+// FJ-1006 when the texts of these columns come to more than OnlineAnswer::kTextsMax.
+Status check_texts(const features::OnlinePlan& plan, const std::vector<std::size_t>& columns,
+                   const features::OnlineAnswer& answer);
 
 std::vector<net::Route> online_routes(OnlineDesk& desk);
 

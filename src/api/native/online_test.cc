@@ -124,5 +124,78 @@ TEST_F(OnlineRoutes, too_much_at_once_is_refused) {
   EXPECT_EQ(send("/api/v1/feature-services/svc:read", many + "]}").status, 400);
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string out = text;
+  for (int i = 1; i < times; ++i) out += "," + text;
+  return "[" + out + "]";
+}
+
+TEST_F(OnlineRoutes, a_feature_that_is_asked_for_again_and_again_counts_each_time) {
+  const std::string entities = repeated(R"({"customer_id":1})", 500);
+  const auto native =
+      send("/api/v1/feature-services/svc:read",
+           R"({"entities":)" + entities + R"(,"features":)" + repeated(R"("amount")", 2'001) + "}");
+  EXPECT_EQ(native.status, 400) << native.body.substr(0, 200);
+  EXPECT_NE(native.body.find("1000500"), std::string::npos) << native.body.substr(0, 200);
+  const auto feast = send("/get-online-features",
+                          R"({"entities":{"customer_id":)" + repeated("1", 500) +
+                              R"(},"features":)" + repeated(R"("activity:amount")", 2'001) + "}");
+  EXPECT_EQ(feast.status, 422) << feast.body.substr(0, 200);
+}
+
+TEST_F(OnlineRoutes, an_answer_with_too_many_texts_is_refused) {
+  const std::string row =
+      R"([{"customer_id":2,"at":"2026-05-20","city":")" + std::string(1 << 20, 'x') + R"("}])";
+  ASSERT_TRUE(world_.push("activity", row).ok());
+  const auto native = [&](int rows, int features) {
+    return send("/api/v1/feature-services/svc:read",
+                R"({"entities":)" + repeated(R"({"customer_id":2})", rows) + R"(,"features":)" +
+                    repeated(R"("city")", features) + "}");
+  };
+  EXPECT_EQ(native(2, 2).status, 200);
+  const net::Response refused = native(65, 1);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("split the request"), std::string::npos)
+      << refused.body.substr(0, 200);
+  EXPECT_EQ(native(1, 65).status, 400) << "one text, written again and again";
+  EXPECT_EQ(send("/get-online-features", R"({"feature_service":"svc","entities":{"customer_id":)" +
+                                             repeated("2", 65) + "}}")
+                .status,
+            422);
+}
+
+// What was planned for one question must not answer another, whatever its names are made of.
+TEST_F(OnlineRoutes, a_name_cannot_ask_for_the_plan_of_others) {
+  world_.apply("FeatureView", "secret",
+               R"({"entity":"customer","source":"tx","features":[)"
+               R"({"name":"pin","type":"int64"},{"name":"g","type":"int64"}]})");
+  ASSERT_TRUE(
+      world_.push("secret", R"([{"customer_id":1,"at":"2026-05-20","pin":4711,"g":1}])").ok());
+  const auto ask = [&](const std::string& features, std::optional<security::Scope> only) {
+    return send("/get-online-features",
+                R"({"features":)" + features + R"(,"entities":{"customer_id":[1]}})", only);
+  };
+  const net::Response all = ask(R"(["activity:amount","secret:pin","secret:g"])", std::nullopt);
+  ASSERT_EQ(all.status, 200) << all.body;
+  const security::Scope activity{"data.read", "pay", "FeatureView/activity"};
+  EXPECT_EQ(ask(R"(["activity:amount"])", activity).status, 200);
+  EXPECT_EQ(ask(R"(["activity:amount","secret:pin","secret:g"])", activity).status, 404);
+  const net::Response stolen = ask(R"(["activity:amount\nsecret\tpin","activity:g"])", activity);
+  EXPECT_EQ(stolen.status, 404) << stolen.body;
+  EXPECT_EQ(stolen.body.find("4711"), std::string::npos) << stolen.body;
+}
+
+TEST_F(OnlineRoutes, materializing_brings_in_what_was_committed_and_not_published) {
+  ASSERT_EQ(send("/materialize", R"({"feature_views":["activity"]})").status, 200);
+  for (const int day : {21, 22}) {
+    const std::string path = day == 21 ? "/materialize" : "/materialize-incremental";
+    world_.commit_unseen("activity", "customer_id,at,loaded_at,amount,city\n1,2026-05-" +
+                                         std::to_string(day) + ",," + std::to_string(day) + ",x\n");
+    const net::Response done = send(path, R"({"feature_views":["activity"]})");
+    EXPECT_EQ(done.status, 200) << done.body;
+    EXPECT_EQ(world_.read({1}).numbers[0], day);
+  }
+}
+
 }  // namespace
 }  // namespace falaj::api

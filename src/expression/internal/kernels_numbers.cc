@@ -29,11 +29,6 @@ bool floor_divide(Int a, Int b, Int& out) {
   out = a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
   return true;
 }
-bool floor_divide_floats(double a, double b, double& out) {
-  if (b == 0) return false;
-  out = std::floor(a / b);
-  return true;
-}
 bool modulo(Int a, Int b, Int& out) {
   if (b == 0) return false;
   if (b == -1) return true;  // 0; the processor stops at the least int64.
@@ -45,6 +40,16 @@ bool modulo_floats(double a, double b, double& out) {
   if (b == 0) return false;
   const double rest = std::fmod(a, b);
   out = rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  return true;
+}
+// Of the rest, not of the rounded quotient: 1.0 / 0.1 is 10, but ten times 0.1 is over 1.0.
+bool floor_divide_floats(double a, double b, double& out) {
+  double rest = 0;
+  if (!modulo_floats(a, b, rest)) return false;
+  const double quotient = a / b;
+  // From 2^50 on a float64 cannot tell them apart.
+  const bool exact = std::isfinite(b) && std::fabs(quotient) < 0x1p50;
+  out = exact ? std::round(quotient - rest / b) : std::floor(quotient);
   return true;
 }
 
@@ -74,7 +79,7 @@ bool round_to(double a, Int digits, double& out) {
   for (Int i = 0; i < (digits < 0 ? -digits : digits); ++i) power *= 10;
   const double scaled = digits < 0 ? a / power : a * power;
   // Too large to have such digits: as it is.
-  if (!std::isfinite(scaled)) {
+  if (!std::isfinite(scaled) || (digits > 0 && std::fabs(scaled) >= 0x1p52)) {
     out = a;
   } else {
     out = digits < 0 ? std::round(scaled) * power : std::round(scaled) / power;

@@ -172,6 +172,19 @@ class TreeWalk {
     return {};
   }
 
+  // The quotient, mended by one where it leaves less than nothing of `a`, or where one more would
+  // not. What is left is rounded once, so its sign is exact.
+  static double floored(double a, double b) {
+    const double guess = std::floor(a / b);
+    if (!std::isfinite(b) || !(std::fabs(a / b) < 0x1p50)) return guess;
+    const auto leaves_enough = [&](double whole) {
+      const double left = std::fma(-whole, b, a);
+      return left == 0 || std::signbit(left) == std::signbit(b);
+    };
+    if (!leaves_enough(guess)) return guess - 1;
+    return (leaves_enough(guess + 1) ? guess + 1 : guess) + 0.0;
+  }
+
   static Plain arithmetic(const std::string& op, Plain a, Plain b) {
     const bool floats = a.type == Type::kFloat64 || b.type == Type::kFloat64 || op == "/";
     const Type type = floats ? Type::kFloat64 : Type::kInt64;
@@ -185,7 +198,7 @@ class TreeWalk {
       if (op == "-") return Plain::of(a.d - b.d);
       if (op == "*") return Plain::of(a.d * b.d);
       if (op == "/") return Plain::of(a.d / b.d);
-      if (op == "//") return Plain::of(std::floor(a.d / b.d));
+      if (op == "//") return Plain::of(floored(a.d, b.d));
       double rest = std::fmod(a.d, b.d);
       if (rest != 0 && std::signbit(rest) != std::signbit(b.d)) rest += b.d;
       return Plain::of(rest);

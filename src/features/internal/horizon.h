@@ -17,7 +17,7 @@ class Horizon {
  public:
   std::uint64_t commit() const { return commit_.load(std::memory_order_acquire); }
   // It got its number and is not published yet: called in the order of the numbers. One that was
-  // taken back is passed, and its number may be expected again.
+  // taken back is passed; its number must not be given to another that is expected after that.
   void expect(std::uint64_t commit);
   // Published, or never to be. Of one that was not expected too.
   void pass(std::uint64_t commit);

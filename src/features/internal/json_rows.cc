@@ -94,9 +94,35 @@ Status check_count(std::size_t rows) {
                  " rows in one push: split it, or ingest a file");
 }
 
+Status check_bytes(std::size_t bytes) {
+  if (bytes <= PushedRows::kBytesMax) return {};
+  return refused("its rows come to over " + std::to_string(PushedRows::kBytesMax >> 20) +
+                 " MiB as a table: split it, or ingest a file");
+}
+
+std::size_t text_bytes(const Value& value) {
+  return value.is_string() ? value.as_string().size() : 0;
+}
+
+// What the columns of `schema` come to; other columns are left out.
+std::size_t bytes_of_columns(const table::Schema& schema, const Value& columns, std::size_t rows) {
+  std::size_t bytes = rows * schema.fields.size() * 8;
+  for (const table::Field& field : schema.fields) {
+    const Value& values = columns[field.name];
+    if (values.is_array()) {
+      for (const Value& value : values.as_array()) bytes += text_bytes(value);
+    } else {
+      bytes += rows * text_bytes(values);
+    }
+  }
+  return bytes;
+}
+
 Result<Batch> of_rows(const table::Schema& schema, const Value& rows) {
   if (!rows.is_array()) return refused("rows must be a list of objects");
   FALAJ_TRY(check_count(rows.as_array().size()));
+  // Without the texts, each of which came as often as it is kept.
+  FALAJ_TRY(check_bytes(rows.as_array().size() * schema.fields.size() * 8));
   Batch batch(schema);
   for (std::size_t row = 0; row < rows.as_array().size(); ++row) {
     const Value& object = rows.as_array()[row];
@@ -127,6 +153,7 @@ Result<std::size_t> rows_of(const Value& columns) {
 
 Result<Batch> of_columns(const table::Schema& schema, const Value& columns) {
   const std::size_t rows = FALAJ_TRY(rows_of(columns));
+  FALAJ_TRY(check_bytes(bytes_of_columns(schema, columns, rows)));
   Batch batch(schema);
   for (std::size_t column = 0; column < schema.fields.size(); ++column) {
     const std::string& name = schema.fields[column].name;

@@ -6,7 +6,8 @@
 
 namespace falaj::features {
 
-// The columns of `schema`, in its order. FJ-3040 with the row's number, from 1, and the column.
+// The columns of `schema`, in its order. FJ-3040 with the row's number, from 1, and the column, or
+// past a limit of PushedRows, before anything is built.
 Result<table::Batch> batch_of(const table::Schema& schema, const PushedRows& rows);
 
 }  // namespace falaj::features

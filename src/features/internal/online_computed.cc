@@ -44,8 +44,7 @@ void put(const Cell& cell, Type type, std::size_t place, OnlineAnswer& out) {
   if (type == Type::kFloat64) {
     out.words[place] = std::bit_cast<std::uint64_t>(cell.number);
   } else if (type == Type::kString) {
-    out.words[place] = text_place(out.texts.size(), cell.text.size());
-    out.texts.append(cell.text);
+    out.words[place] = out.add_text(cell.text);
   } else {
     out.words[place] = static_cast<std::uint64_t>(cell.integer);
   }
@@ -112,6 +111,7 @@ void compute(const OnlineComputed& computed, std::span<const KeyPart> keys, Time
   out.views = read.views;
   out.events = read.events;
   out.texts.clear();
+  out.too_large = read.too_large;
   out.statuses.assign(rows * out.columns, FeatureStatus::kNotFound);
   out.words.assign(rows * out.columns, 0);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -131,6 +131,7 @@ void to_numbers(const OnlinePlan& plan, Timestamp now, const OnlineAnswer& answe
   out.numbers.assign(answer.columns, std::numeric_limits<double>::quiet_NaN());
   out.statuses = answer.statuses;
   out.commit = answer.commit;
+  out.too_large = answer.too_large;
   out.oldest_event = Timestamp::max();
   for (std::size_t i = 0; i < answer.columns; ++i) {
     if (answer.statuses[i] != FeatureStatus::kPresent) continue;

@@ -59,9 +59,7 @@ void fill_answer(const OnlinePlan& plan, const OnlinePlan::View& view, std::size
     out.statuses[cell] = status_of(row, field, old);
     if (out.statuses[cell] == FeatureStatus::kPresent) {
       if (plan.columns[column].type == table::Type::kString) {
-        const std::string_view text = row.text(field);
-        out.words[cell] = text_place(out.texts.size(), text.size());
-        out.texts.append(text);
+        out.words[cell] = out.add_text(row.text(field));
       } else {
         out.words[cell] = row.word(field);
       }

@@ -47,6 +47,7 @@ class Layout {
 
   // Slots are known only when all reads and keys are: first those, then what is computed.
   Result<ServiceLayout> run() {
+    FALAJ_TRY(check_expressions());
     for (std::size_t i = 0; i < views_.size(); ++i) FALAJ_TRY(read_part(i));
     for (std::size_t i = 0; i < views_.size(); ++i) FALAJ_TRY(add_columns(i));
     FALAJ_TRY(add_on_demand());
@@ -61,6 +62,21 @@ class Layout {
   // Whether the service takes the feature; of views without a list it takes all.
   static bool takes(const ServiceView& wanted, const std::string& feature) {
     return wanted.features.empty() || has(wanted.features, feature);
+  }
+
+  // Before any is compiled: each is bounded by itself, but there may be thousands.
+  Status check_expressions() const {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      for (const ComputedFeature& feature : views_[i].view.computed) {
+        if (takes(service_.views[i], feature.name)) bytes += feature.expr.size();
+      }
+    }
+    for (const ComputedFeature& feature : service_.on_demand) bytes += feature.expr.size();
+    if (bytes <= kExpressionsMax) return {};
+    return Error(ErrorId::kOutOfRange, "its expressions are " + std::to_string(bytes) +
+                                           " bytes, over " + std::to_string(kExpressionsMax) +
+                                           " together: take fewer computed features");
   }
 
   Status read_part(std::size_t number) {

@@ -43,6 +43,10 @@ struct ServiceLayout {
   bool is_computed(const ServiceColumn& column) const { return column.slot >= first_computed(); }
 };
 
+// Text of all expressions that a service computes: they run one after another for each row that is
+// read, also where others wait for the thread.
+inline constexpr std::size_t kExpressionsMax = 256u << 10;
+
 struct ViewOfService {
   const FeatureView& view;
   const Entity& entity;
@@ -50,7 +54,7 @@ struct ViewOfService {
 
 // `views` are those of service.views, in order. FJ-2003: a feature or key that is not there;
 // FJ-3005: two columns of one name; FJ-3002: a key column of two types; FJ-3050: an expression that
-// does not fit, or has another type than it is declared with.
+// does not fit, or has another type than it is declared with; FJ-1006: more than kExpressionsMax.
 Result<ServiceLayout> lay_out(const FeatureService& service,
                               const std::vector<ViewOfService>& views);
 

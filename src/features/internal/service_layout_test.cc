@@ -68,6 +68,30 @@ class ServiceLayoutTest : public ::testing::Test {
   FeatureService service_;
 };
 
+TEST_F(ServiceLayoutTest, expressions_are_bounded_together) {
+  const auto with = [&](int count) {
+    std::string features = R"({"features":["weather"],"on_demand":[)";
+    for (int i = 0; i < count; ++i) {
+      features += std::string(i == 0 ? "" : ",") + R"({"name":"f)" + std::to_string(i) +
+                  R"(","type":"float64","expr":"heat)" + std::string(4'000, ' ') + R"(+ 1"})";
+    }
+    return features + "]}";
+  };
+  EXPECT_EQ(names(with(65)).size(), 68u);
+  const Error error = refused(with(66));
+  EXPECT_EQ(error.id, ErrorId::kOutOfRange);
+  EXPECT_THAT(error.message, HasSubstr("over 262144 together"));
+}
+
+TEST_F(ServiceLayoutTest, expressions_of_a_view_count_where_they_are_taken) {
+  for (int i = 0; i < 70; ++i) {
+    const std::string name = "g" + std::to_string(i);
+    weather_.computed.push_back({name, Type::kFloat64, "humidity" + std::string(4'000, ' ')});
+  }
+  EXPECT_EQ(refused(R"({"features":["weather"]})").id, ErrorId::kOutOfRange);
+  EXPECT_EQ(names(R"({"features":[{"weather":["heat","g1"]}]})").size(), 2u);
+}
+
 TEST_F(ServiceLayoutTest, takes_all_of_a_view_what_is_computed_last) {
   EXPECT_EQ(names(R"({"features":["weather"]})"),
             (std::vector<std::string>{"temperature", "humidity", "heat"}));

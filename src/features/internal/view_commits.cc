@@ -1,5 +1,7 @@
 #include "features/internal/view_commits.h"
 
+#include <algorithm>
+
 namespace falaj::features {
 namespace {
 
@@ -31,11 +33,19 @@ ViewCommits::ViewCommits(storage::SqlStore& sql, Online& online, telemetry::Metr
   metrics.declare(rows_metric());
 }
 
-Mutex& ViewCommits::turn_of(const std::string& project, const std::string& view) {
+ViewCommits::Turns& ViewCommits::turns_of(const std::string& project, const std::string& view) {
   const MutexLock lock(mutex_);
-  std::unique_ptr<Mutex>& turn = turns_[project + "/" + view];
-  if (turn == nullptr) turn = std::make_unique<Mutex>();
-  return *turn;
+  std::unique_ptr<Turns>& turns = turns_[project + "/" + view];
+  if (turns == nullptr) turns = std::make_unique<Turns>();
+  return *turns;
+}
+
+Mutex& ViewCommits::turn_of(const std::string& project, const std::string& view) {
+  return turns_of(project, view).turn;
+}
+
+Mutex& ViewCommits::intake_of(const std::string& project, const std::string& view) {
+  return turns_of(project, view).intake;
 }
 
 Result<ViewDefinition> ViewCommits::definition(const std::string& project,
@@ -62,7 +72,7 @@ Result<std::uint64_t> ViewCommits::commit(const NewRows& rows, const Beside& bes
     }
     const storage::SqlRows last =
         FALAJ_TRY(tx.query("SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits"));
-    commit = static_cast<std::uint64_t>(last.at(0).integer(0)) + 1;
+    commit = std::max(static_cast<std::uint64_t>(last.at(0).integer(0)), handed_out_.load()) + 1;
     FALAJ_TRY(beside(tx, commit));
     FALAJ_TRY(tx.execute(
         "INSERT INTO feature_commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -70,6 +80,7 @@ Result<std::uint64_t> ViewCommits::commit(const NewRows& rows, const Beside& bes
          definition.generation, rows.zone.name(), static_cast<std::int64_t>(rows.rows),
          rows.newest_event.nanos, clock_.now().nanos, std::string(reach_name(rows.reach))}));
     FALAJ_TRY(insert_segments(tx, commit, rows.segments));
+    handed_out_ = commit;
     online_.expect(commit);
     expected = true;
     return {};

@@ -55,8 +55,11 @@ class BreakableKv final : public storage::KvStore {
   }
   Status scan(const storage::Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
+    count(scanned_);
     return inner_.scan(owner, visit);
   }
+  int scans() const { return scanned_; }
+  void wait_for_scans(int scans) const { wait(scanned_, scans); }
 
   std::atomic<int> purges{0};
 
@@ -73,6 +76,7 @@ class BreakableKv final : public storage::KvStore {
   std::atomic<bool> broken_{false};
   std::atomic<int> refused_{0};
   std::atomic<int> written_{0};
+  mutable std::atomic<int> scanned_{0};
 };
 
 inline Value json(std::string_view text) {
@@ -151,6 +155,17 @@ class FeatureWorld {
 
   Result<IngestReport> append(const std::string& view, std::string_view csv) {
     return ingest->append(context, view, {TextReader(std::string(csv)), table::Format::kCsv, {}});
+  }
+  // Rows that are committed, but whose publishing failed.
+  void commit_unseen(const std::string& view, std::string_view csv) {
+    const auto other = Online::open(*sql, kv, *blobs);
+    ASSERT_TRUE(other.ok()) << other.error().message;
+    telemetry::Metrics own;
+    Ingest elsewhere(*sql, *blobs, **other, audit, own, clock);
+    const auto report =
+        elsewhere.append(context, view, {TextReader(std::string(csv)), table::Format::kCsv, {}});
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    online->pass(report->commit);
   }
   // Waits until it is acknowledged or refused. `rows` as JSON.
   Result<PushReport> push(const std::string& view, std::string_view rows,
