@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "exec/pool.h"
+#include "features/internal/event_index.h"
 #include "features/internal/horizon.h"
 #include "features/internal/online_computed.h"
 #include "features/internal/online_read.h"
@@ -45,6 +46,12 @@ std::vector<table::Field> fields_of(const FeatureView& view) {
   return out;
 }
 
+std::vector<Aggregate> aggregates_of(const FeatureView& view) {
+  std::vector<Aggregate> out;
+  for (const AggregatedFeature& feature : view.aggregated) out.push_back(feature.aggregate);
+  return out;
+}
+
 // One view that is read online. `turn` serialises its writers.
 struct ViewState {
   std::string project;
@@ -56,13 +63,19 @@ struct ViewState {
   table::Schema segments;
   std::uint32_t slot = 0;
   ViewIndex* index = nullptr;
+  std::vector<Aggregate> aggregates;
+  std::optional<table::Field> event_id;
+  std::int64_t events_max = 0;
+  std::shared_ptr<EventIndex> events;     // Null without aggregates.
   std::atomic<std::uint64_t> copied = 0;  // Up to this commit the durable copy has every row.
   Mutex turn;
   std::uint64_t watermark FALAJ_GUARDED_BY(turn) = 0;
 
   storage::Owner owner() const { return owner_of_view(project, zone, view); }
   bool fits(const FeatureView& definition, const Entity& entity) const {
-    return keys == entity.keys && fields == fields_of(definition) && row_key == entity.row_key;
+    return keys == entity.keys && fields == fields_of(definition) && row_key == entity.row_key &&
+           aggregates == aggregates_of(definition) && event_id == definition.event_id &&
+           events_max == definition.events_max;
   }
 };
 
@@ -70,11 +83,6 @@ std::vector<const Column*> first_columns(const Batch& rows, std::size_t count) {
   std::vector<const Column*> out;
   for (std::size_t i = 0; i < count; ++i) out.push_back(&rows.columns[i]);
   return out;
-}
-
-std::int64_t created_of(const Batch& rows, std::size_t keys, std::size_t row) {
-  const Column& created = rows.columns[keys + 1];
-  return created.is_null(row) ? std::numeric_limits<std::int64_t>::min() : created.ints()[row];
 }
 
 void log_failed(const char* what, const std::string& project, const std::string& view,
@@ -108,6 +116,14 @@ struct Fresh {
 };
 
 using FreshPtr = std::shared_ptr<const Fresh>;
+
+// What one commit brought.
+struct CommitRows {
+  Batch newest;  // Of each key, from each of its segments.
+  Batch all;     // In no order; only of a view with windows.
+  std::uint64_t commit = 0;
+  Timestamp committed_at{};
+};
 
 class OnlineRows final : public Online {
  public:
@@ -182,10 +198,14 @@ class OnlineRows final : public Online {
       out.numbers.assign(plan.columns.size(), kNan);
       out.statuses.assign(plan.columns.size(), FeatureStatus::kNotFound);
       out.oldest_event = Timestamp::max();
-      return look_up(plan, keys, commit,
-                     [&](const OnlinePlan::View& view, std::size_t column, const RowView& row) {
-                       fill_numbers(plan, view, column, row, now, out);
-                     });
+      return look_up(
+          plan, keys, {commit, now},
+          [&](const OnlinePlan::View& view, std::size_t column, const RowView& row) {
+            fill_numbers(plan, view, column, row, now, out);
+          },
+          [&](std::size_t column, const expression::Cell& cell) {
+            fill_window(plan, column, cell, out);
+          });
     });
   }
 
@@ -210,7 +230,12 @@ class OnlineRows final : public Online {
                                const RowView& row) {
           fill_answer(plan, view, column, row, ask, i, out);
         };
-        if (!look_up(plan, keys.subspan(i * width, width), commit, found)) return false;
+        const auto window = [&](std::size_t column, const expression::Cell& cell) {
+          put_cell(cell, plan.columns[column].type, i * out.columns + column, out);
+        };
+        if (!look_up(plan, keys.subspan(i * width, width), {commit, ask.now}, found, window)) {
+          return false;
+        }
       }
       return true;
     });
@@ -233,7 +258,8 @@ class OnlineRows final : public Online {
     // view online then. It must not be skipped by moving the watermark past it.
     Published out;
     const Status ready = catch_up(**state, commit - 1);
-    Result<FreshPtr> taken = ready.ok() ? take_in(**state, rows, commit, out) : ready.error();
+    Result<FreshPtr> taken =
+        ready.ok() ? take_published(**state, rows, commit, out) : ready.error();
     // Whatever became of it: the commits behind it must not wait for ever.
     pass(commit);
     if (!taken.ok()) return taken.error();
@@ -255,12 +281,18 @@ class OnlineRows final : public Online {
     for (const std::string& key : keys) batch.push_back({kRowMark + key, std::nullopt});
     FALAJ_TRY(kv_.write(state->owner(), batch));
     std::uint64_t removed = 0;
-    for (const std::string& key : keys) removed += state->index->erase(key) ? 1 : 0;
+    for (const std::string& key : keys) {
+      removed += state->index->erase(key) ? 1 : 0;
+      if (state->events != nullptr) state->events->erase(key);
+    }
     // Whoever has the view's key could still read deleted rows in old files.
     FALAJ_TRY(kv_.purge(state->owner()));
     const MutexLock states(states_mutex_);
     for (ViewState* old : retired_of(project.str(), view.name)) {
-      for (const std::string& key : keys) old->index->erase(key);
+      for (const std::string& key : keys) {
+        old->index->erase(key);
+        if (old->events != nullptr) old->events->erase(key);
+      }
     }
     return removed;
   }
@@ -271,13 +303,17 @@ class OnlineRows final : public Online {
       const MutexLock lock(states_mutex_);
       const auto found = states_.find({project.str(), view});
       if (found != states_.end()) state = found->second.get();
-      for (ViewState* old : retired_of(project.str(), view)) old->index->clear();
+      for (ViewState* old : retired_of(project.str(), view)) {
+        old->index->clear();
+        if (old->events != nullptr) old->events->clear();
+      }
     }
     if (state == nullptr) return kv_.clear(owner_of_view(project.str(), zone, view));
     const MutexLock lock(state->turn);
     wait_for_copies(0);
     FALAJ_TRY(kv_.clear(owner_of_view(project.str(), zone, view)));
     state->index->clear();
+    if (state->events != nullptr) state->events->clear();
     state->watermark = 0;
     state->copied = 0;
     return {};
@@ -324,10 +360,16 @@ class OnlineRows final : public Online {
     }
   }
 
-  // found(view, column, row) for each view that has one; false when that commit is gone.
-  template <class Found>
-  bool look_up(const OnlinePlan& plan, std::span<const KeyPart> keys, std::uint64_t commit,
-               Found found) const {
+  struct Moment {
+    std::uint64_t commit;
+    Timestamp now;
+  };
+
+  // found(view, column, row) for each view that has one, and window(column, cell) for each feature
+  // over a window; false when that commit is gone.
+  template <class Found, class Window>
+  bool look_up(const OnlinePlan& plan, std::span<const KeyPart> keys, const Moment& at, Found found,
+               Window window) const {
     thread_local std::string key;
     std::size_t column = 0;
     for (const OnlinePlan::View& view : plan.views) {
@@ -335,8 +377,14 @@ class OnlineRows final : public Online {
       for (const std::size_t part : view.key_names) append_part(key, keys[part]);
       const ViewIndex* index = slots_[view.slot].load(std::memory_order_acquire);
       const auto seen =
-          index->read(key, commit, [&](const RowView& row) { found(view, column, row); });
+          index->read(key, at.commit, [&](const RowView& row) { found(view, column, row); });
       if (seen == ViewIndex::Seen::kTooNew) return false;
+      const auto put = [&](std::size_t item, const expression::Cell& cell) {
+        window(column + view.windows->places[item], cell);
+      };
+      if (view.windows != nullptr && !read_windows(*view.windows, key, at.commit, at.now, put)) {
+        return false;
+      }
       column += view.fields.size();
     }
     return true;
@@ -355,8 +403,12 @@ class OnlineRows final : public Online {
     state->fields = fields_of(view);
     state->row_key = entity.row_key;
     state->segments = segment_schema(view, entity);
+    state->aggregates = aggregates_of(view);
+    state->event_id = view.event_id;
+    state->events_max = view.events_max;
     wait_for_copies(0);
     Status loaded = load_rows(*state);
+    if (loaded.ok()) loaded = load_events(*state);
     if (!loaded.ok()) {
       if (known == nullptr) states_.erase({project, view.name});
       return loaded.error();
@@ -398,6 +450,18 @@ class OnlineRows final : public Online {
     return {};
   }
 
+  // The events of the commits that load_rows() found, as far back as a window may reach.
+  Status load_events(ViewState& state) {
+    if (state.aggregates.empty()) return {};
+    const MutexLock lock(state.turn);
+    state.events = std::make_shared<EventIndex>(plan_windows(state.event_id, state.aggregates),
+                                                state.events_max);
+    return read_events(
+        sql_, blobs_,
+        {{state.project, state.view}, state.segments, state.keys.size(), state.watermark},
+        *state.events);
+  }
+
   // A view's online rows stay where its first rows came to be.
   Status find_zone(ViewState& state) {
     const storage::SqlRows rows =
@@ -421,19 +485,31 @@ class OnlineRows final : public Online {
   // Publishes committed segments behind the watermark.
   Status catch_up(ViewState& state, std::uint64_t up_to) FALAJ_REQUIRES(state.turn) {
     return for_each_commit(state, state.watermark, up_to,
-                           [&](const Batch& newest, std::uint64_t commit)
-                               FALAJ_REQUIRES(state.turn) -> Status {
-                                 Published counts;
-                                 FreshPtr fresh = FALAJ_TRY(take_in(state, newest, commit, counts));
-                                 state.index->settle();
-                                 return start_copy(state, std::move(fresh));
-                               });
+                           [&](const CommitRows& rows) FALAJ_REQUIRES(state.turn) -> Status {
+                             Published counts;
+                             FreshPtr fresh = FALAJ_TRY(take_in(state, rows, counts));
+                             state.index->settle();
+                             return start_copy(state, std::move(fresh));
+                           });
+  }
+
+  // A publisher brings the newest rows only: those of windows are read from what was committed.
+  Result<FreshPtr> take_published(ViewState& state, const Batch& newest, std::uint64_t commit,
+                                  Published& out) FALAJ_REQUIRES(state.turn) {
+    if (state.events == nullptr) return take_in(state, {newest, {}, commit, {}}, out);
+    FreshPtr fresh;
+    FALAJ_TRY(for_each_commit(state, commit - 1, commit,
+                              [&](const CommitRows& rows) FALAJ_REQUIRES(state.turn) -> Status {
+                                fresh = FALAJ_TRY(take_in(state, rows, out));
+                                return {};
+                              }));
+    if (fresh == nullptr) return take_in(state, {newest, {}, commit, {}}, out);
+    return fresh;
   }
 
   // The committed rows behind `after`, a commit at a time, in their order.
-  Status for_each_commit(
-      const ViewState& state, std::uint64_t after, std::uint64_t up_to,
-      const std::function<Status(const Batch& newest, std::uint64_t commit)>& each) {
+  Status for_each_commit(const ViewState& state, std::uint64_t after, std::uint64_t up_to,
+                         const std::function<Status(const CommitRows& rows)>& each) {
     std::vector<Segment> segments;
     FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
       segments =
@@ -441,14 +517,16 @@ class OnlineRows final : public Online {
       return {};
     }));
     for (std::size_t i = 0; i < segments.size();) {
-      const std::uint64_t commit = segments[i].commit;
-      Batch newest;
-      for (; i < segments.size() && segments[i].commit == commit; ++i) {
-        const Batch rows = FALAJ_TRY(
+      CommitRows out;
+      out.commit = segments[i].commit;
+      out.committed_at = segments[i].committed_at;
+      for (; i < segments.size() && segments[i].commit == out.commit; ++i) {
+        Batch rows = FALAJ_TRY(
             read_segment(blobs_, {state.project, state.view}, segments[i], state.segments));
-        newest.append(newest_rows(rows, state.keys.size()));
+        out.newest.append(newest_rows(rows, state.keys.size()));
+        if (state.events != nullptr) out.all.append(std::move(rows));
       }
-      FALAJ_TRY(each(newest, commit));
+      FALAJ_TRY(each(out));
     }
     return {};
   }
@@ -456,15 +534,20 @@ class OnlineRows final : public Online {
   // Into memory; readers see it once the horizon has passed it, and its durable copy follows. The
   // commit is durable by itself: a crash before the copy is done costs the next start some reading,
   // see catch_up().
-  Result<FreshPtr> take_in(ViewState& state, const Batch& unsorted, std::uint64_t commit,
-                           Published& out) FALAJ_REQUIRES(state.turn) {
+  Result<FreshPtr> take_in(ViewState& state, const CommitRows& brought, Published& out)
+      FALAJ_REQUIRES(state.turn) {
+    const std::uint64_t commit = brought.commit;
     if (!state.zone.labelled()) FALAJ_TRY(find_zone(state));
     const std::size_t keys = state.keys.size();
     auto fresh = std::make_shared<Fresh>();
     fresh->owner = state.owner();
-    fresh->rows = newest_rows(sorted_rows(unsorted, keys), keys);
+    fresh->rows = newest_rows(sorted_rows(brought.newest, keys), keys);
     fresh->commit = commit;
     fresh->follows = state.watermark;
+    if (state.events != nullptr && brought.all.rows() > 0) {
+      const Batch events = sorted_rows(brought.all, keys);
+      state.events->put({events, keys, commit, state.watermark, brought.committed_at});
+    }
     const Batch& rows = fresh->rows;
     const KeyColumn row_keys(first_columns(rows, keys));
     fresh->wins = winners(state, rows, row_keys, commit);
@@ -520,12 +603,12 @@ class OnlineRows final : public Online {
     // A copy before this one failed: its rows are read again. Those that were replaced since lose
     // against the index, and come with the commit that replaced them.
     return for_each_commit(
-        state, state.copied, fresh.commit,
-        [&](const Batch& newest, std::uint64_t commit) -> Status {
+        state, state.copied, fresh.commit, [&](const CommitRows& rows) -> Status {
           const std::size_t keys = state.keys.size();
-          Fresh again{fresh.owner, newest_rows(sorted_rows(newest, keys), keys), {}, commit};
+          Fresh again{
+              fresh.owner, newest_rows(sorted_rows(rows.newest, keys), keys), {}, rows.commit};
           const KeyColumn row_keys(first_columns(again.rows, keys));
-          again.wins = winners(state, again.rows, row_keys, commit);
+          again.wins = winners(state, again.rows, row_keys, rows.commit);
           return write_durably(state, again, row_keys);
         });
   }
@@ -568,22 +651,6 @@ class OnlineRows final : public Online {
     FALAJ_TRY(kv_.write(fresh.owner, batch));
     state.copied = std::max(state.copied.load(), fresh.commit);
     return {};
-  }
-
-  static void to_words(const Batch& rows, std::size_t row, std::size_t keys, std::uint64_t commit,
-                       RowWords& out) {
-    out.set_version(rows.columns[keys].ints()[row], created_of(rows, keys, row),
-                    sequence_of(commit, rows.columns[keys + 2].ints()[row]));
-    for (std::size_t i = keys + 3; i < rows.columns.size(); ++i) {
-      const std::size_t field = i - keys - 3;
-      if (rows.columns[i].is_null(row)) {
-        out.set_null(field);
-      } else if (rows.columns[i].type() == table::Type::kString) {
-        out.set_text(field, rows.columns[i].strings()[row]);
-      } else {
-        out.set_word(field, word_of(rows.columns[i], row));
-      }
-    }
   }
 
   using PlanPtr = std::shared_ptr<const OnlinePlan>;
@@ -639,9 +706,12 @@ Status OnlineRows::add_view(const ViewDefinition& definition, const ServicePart&
   }
   for (const table::Field& field : part.stored) {
     const auto place = std::find(state->fields.begin(), state->fields.end(), field);
-    view.fields.push_back(static_cast<std::uint32_t>(place - state->fields.begin()));
+    const bool window = find_aggregated(definition.view, field.name) != nullptr;
+    view.fields.push_back(window ? OnlinePlan::View::kWindow
+                                 : static_cast<std::uint32_t>(place - state->fields.begin()));
     plan.sources.push_back(plan.views.size());
   }
+  view.windows = pick_windows(state->events, definition.view, part.stored);
   plan.views.push_back(std::move(view));
   return {};
 }
