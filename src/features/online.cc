@@ -120,7 +120,7 @@ using FreshPtr = std::shared_ptr<const Fresh>;
 // What one commit brought.
 struct CommitRows {
   Batch newest;  // Of each key, from each of its segments.
-  Batch all;     // In no order; only of a view with windows.
+  Batch all;     // In no order, without those too old for any window; only where there are windows.
   std::uint64_t commit = 0;
   Timestamp committed_at{};
 };
@@ -524,7 +524,9 @@ class OnlineRows final : public Online {
         Batch rows = FALAJ_TRY(
             read_segment(blobs_, {state.project, state.view}, segments[i], state.segments));
         out.newest.append(newest_rows(rows, state.keys.size()));
-        if (state.events != nullptr) out.all.append(std::move(rows));
+        if (state.events == nullptr) continue;
+        const Timestamp oldest = state.events->oldest_needed(out.committed_at);
+        out.all.append(rows_behind(std::move(rows), state.keys.size(), oldest));
       }
       FALAJ_TRY(each(out));
     }
@@ -544,7 +546,7 @@ class OnlineRows final : public Online {
     fresh->rows = newest_rows(sorted_rows(brought.newest, keys), keys);
     fresh->commit = commit;
     fresh->follows = state.watermark;
-    if (state.events != nullptr && brought.all.rows() > 0) {
+    if (state.events != nullptr && !brought.all.columns.empty()) {
       const Batch events = sorted_rows(brought.all, keys);
       state.events->put({events, keys, commit, state.watermark, brought.committed_at});
     }

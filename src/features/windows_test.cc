@@ -188,6 +188,19 @@ TEST_F(WindowFeatures, a_read_of_a_time_long_gone_is_null) {
   EXPECT_THAT(out.statuses, ElementsAre(kNullValue, kNullValue, kNullValue));
 }
 
+TEST_F(WindowFeatures, a_commit_of_old_rows_only_changes_no_window) {
+  push("[" + row(1, "02T11:00:00", "5") + "]");
+  ASSERT_TRUE(world_
+                  .append("activity",
+                          "customer_id,at,loaded_at,amount,city\n"
+                          "1,2025-01-02T11:45:00Z,,1.5,Dubai\n3,2025-01-02,,1,Dubai\n")
+                  .ok());
+  EXPECT_THAT(numbers(1), ElementsAre(1, 5, 1));
+  EXPECT_THAT(numbers(3), ElementsAre(0, testing::IsNan(), 0));
+  world_.restart();
+  EXPECT_THAT(numbers(1), ElementsAre(1, 5, 1));
+}
+
 TEST_F(WindowFeatures, erasing_a_customer_empties_the_windows) {
   push("[" + row(1, "02T11:00:00", "5") + "," + row(2, "02T11:00:00", "6") + "]");
   FeatureView view;

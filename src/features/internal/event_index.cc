@@ -114,6 +114,7 @@ std::shared_ptr<const KeyEvents> EventIndex::merged(const KeyEvents* before, con
 void EventIndex::put(const NewEvents& added) {
   // Before anything goes: who sees that something is gone sees this too.
   forget_until(oldest_needed(added.committed_at));
+  if (added.rows.rows() == 0) return;
   std::vector<const Column*> key_columns;
   for (std::size_t i = 0; i < added.keys; ++i) key_columns.push_back(&added.rows.columns[i]);
   const KeyColumn keys(key_columns);
@@ -182,6 +183,15 @@ std::shared_ptr<const KeyEvents> EventIndex::find(std::string_view key) const {
   return found == shard.keys.end() ? nullptr : found->second;
 }
 
+table::Batch rows_behind(table::Batch rows, std::size_t keys, Timestamp time) {
+  std::vector<std::uint32_t> behind;
+  const auto& event = rows.columns[keys].ints();
+  for (std::size_t row = 0; row < event.size(); ++row) {
+    if (event[row] > time.nanos) behind.push_back(static_cast<std::uint32_t>(row));
+  }
+  return behind.size() == event.size() ? std::move(rows) : rows.take(behind);
+}
+
 std::shared_ptr<const OnlineWindows> pick_windows(const std::shared_ptr<const EventIndex>& index,
                                                   const FeatureView& view,
                                                   const std::vector<table::Field>& features) {
@@ -214,7 +224,8 @@ Status read_events(storage::SqlStore& sql, const storage::BlobStore& blobs,
   const Timestamp oldest = into.oldest_needed(latest);
   for (const Segment& segment : segments) {
     if (segment.event_max <= oldest) continue;
-    const table::Batch rows = FALAJ_TRY(read_segment(blobs, from.view, segment, from.schema));
+    const table::Batch rows = rows_behind(
+        FALAJ_TRY(read_segment(blobs, from.view, segment, from.schema)), from.keys, oldest);
     into.put({rows, from.keys, segment.commit, from.up_to, latest});
   }
   into.forget_until(oldest);

@@ -55,7 +55,8 @@ class EventIndex {
   // Nothing older will be brought.
   void forget_until(Timestamp time);
 
-  // Rows that are there already change nothing. Cost: copies the events of the keys that it adds
+  // Rows that are there already change nothing; those that are not needed at committed_at need not
+  // be among them. Cost: copies the events of the keys that it adds
   // to.
   void put(const NewEvents& added);
   bool erase(std::string_view key);
@@ -97,6 +98,9 @@ struct OnlineWindows {
   WindowPlan plan;                  // The index's, with only those items that are wanted.
   std::vector<std::size_t> places;  // Of the items among the view's features.
 };
+
+// The rows of a segment schema whose event is later than `time`, in their order.
+table::Batch rows_behind(table::Batch rows, std::size_t keys, Timestamp time);
 
 // Of these features of the view, those over windows; null when there are none.
 std::shared_ptr<const OnlineWindows> pick_windows(const std::shared_ptr<const EventIndex>& index,
