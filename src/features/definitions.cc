@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kFeaturesMax = 4096;
 constexpr std::size_t kColumnNameMax = 128;
 constexpr std::size_t kExpectationsMax = 256;
+constexpr std::size_t kAggregatesMax = 256;
+constexpr std::int64_t kEventsMaxMost = 1'000'000;
 
 std::string where(const storage::Object& object) {
   return object.kind + " " + object.name + " spec";
@@ -126,6 +128,150 @@ Result<ComputedFeature> decode_computed(const Value& value, const std::string& p
   out.expr = FALAJ_TRY(fields.required_text("expr"));
   FALAJ_TRY(fields.finish());
   return out;
+}
+
+using enum AggregateFunction;
+using table::Type;
+
+constexpr std::pair<std::string_view, AggregateFunction> kFunctions[] = {
+    {"count", kCount},       {"sum", kSum},          {"mean", kMean},   {"var", kVar},
+    {"min", kMin},           {"max", kMax},          {"first", kFirst}, {"last", kLast},
+    {"distinct", kDistinct}, {"quantile", kQuantile}};
+
+// What the function makes of values of a type; nothing when it does not take them.
+std::optional<Type> aggregate_type(AggregateFunction function, Type of) {
+  const bool number = of == Type::kInt64 || of == Type::kFloat64;
+  switch (function) {
+    case kCount:
+    case kDistinct:
+      return Type::kInt64;
+    case kFirst:
+    case kLast:
+      return of;
+    case kSum:
+      return number ? std::optional(of) : std::nullopt;
+    case kMin:
+    case kMax:
+      return number || of == Type::kTimestamp ? std::optional(of) : std::nullopt;
+    case kMean:
+    case kVar:
+    case kQuantile:
+      break;
+  }
+  return number ? std::optional(Type::kFloat64) : std::nullopt;
+}
+
+// `{sum: amount, window: 7d}`: one function. What it is of is found once all features are known.
+Result<Aggregate> decode_aggregate(const Value& value, const std::string& place) {
+  if (!value.is_object()) {
+    return Error(ErrorId::kWrongType, place + " must be such as {sum: amount, window: 7d}");
+  }
+  Fields fields(value, place);
+  Aggregate out;
+  std::size_t named = 0;
+  std::string known;
+  for (const auto& [name, function] : kFunctions) {
+    known.append(known.empty() ? "" : ", ").append(name);
+    if (!value.has(name)) continue;
+    ++named;
+    out.function = function;
+    out.of.name = FALAJ_TRY(fields.required_text(name));
+  }
+  const bool quantile = named == 1 && out.function == kQuantile;
+  if (quantile) out.q = FALAJ_TRY(fields.number("q", -1));
+  const bool windowed = value.has("window");
+  out.window = FALAJ_TRY(fields.duration("window", Duration{}));
+  if (named != 1) {
+    std::string given;
+    for (const auto& member : value.as_object()) given.append(" ").append(member.first, 0, 40);
+    return Error(ErrorId::kMissingField,
+                 place + " needs one function, one of " + known + "; it has:" + given);
+  }
+  FALAJ_TRY(fields.finish());
+  if (!windowed) return Error(ErrorId::kMissingField, place + " needs a 'window', such as 7d");
+  if (out.window <= Duration{}) return out_of_range(place + ": 'window' must be above 0");
+  if (quantile && !(out.q >= 0 && out.q <= 1)) {
+    return out_of_range(place + ": a quantile needs 'q', a number from 0 to 1");
+  }
+  if (out.of.name == "*") {
+    if (out.function != kCount) {
+      return out_of_range(place + ": only count takes \"*\"; name a feature of the view");
+    }
+    out.of.name.clear();
+  } else if (out.of.name.empty()) {
+    return out_of_range(place + ": name the feature to aggregate, or count: \"*\"");
+  }
+  return out;
+}
+
+Result<AggregatedFeature> decode_aggregated(const Value& value, const std::string& place) {
+  Fields fields(value, place);
+  AggregatedFeature out;
+  out.name = FALAJ_TRY(fields.required_text("name"));
+  FALAJ_TRY(check_column(fields.where(), out.name));
+  const std::string of = place + " \"" + out.name + "\"";
+  const std::string type = FALAJ_TRY(fields.required_text("type"));
+  Result<Type> parsed = table::parse_type(type);
+  if (!parsed.ok()) return parsed.error().within(of);
+  out.type = *parsed;
+  out.aggregate = FALAJ_TRY(decode_aggregate(fields.any("aggregate"), of + " aggregate"));
+  FALAJ_TRY(fields.finish());
+  return out;
+}
+
+const Feature* find_stored(const FeatureView& view, const std::string& name) {
+  const auto found = std::find_if(view.features.begin(), view.features.end(),
+                                  [&](const Feature& each) { return each.name == name; });
+  return found == view.features.end() ? nullptr : &*found;
+}
+
+Error not_stored(const std::string& place, const std::string& name, const FeatureView& view) {
+  std::string known;
+  for (const Feature& each : view.features)
+    known.append(known.empty() ? "" : ", ").append(each.name);
+  return Error(
+      ErrorId::kReferenceMissing,
+      place + ": \"" + name + "\" is no feature that the view's rows bring; they bring " + known);
+}
+
+// Whether the windows fit what the rows bring.
+Status settle_aggregates(const std::string& place, const std::string& event_id, FeatureView& view) {
+  if (view.aggregated.size() > kAggregatesMax) {
+    return out_of_range(place + ": a view takes up to 256 features with 'aggregate'");
+  }
+  for (AggregatedFeature& feature : view.aggregated) {
+    const std::string of = place + " feature \"" + feature.name + "\"";
+    Aggregate& aggregate = feature.aggregate;
+    std::optional<Type> type = Type::kInt64;
+    if (!aggregate.of.name.empty()) {
+      const Feature* input = find_stored(view, aggregate.of.name);
+      if (input == nullptr) return not_stored(of, aggregate.of.name, view);
+      aggregate.of.type = input->type;
+      type = aggregate_type(aggregate.function, input->type);
+    }
+    const auto* function =
+        std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                     [&](auto& each) { return each.second == aggregate.function; });
+    const std::string call = std::string(function->first) + " of \"" + aggregate.of.name + "\"";
+    if (!type) {
+      return Error(ErrorId::kWrongType, of + ": " + call + ", which is " +
+                                            std::string(type_name(aggregate.of.type)) +
+                                            ", has no meaning: take a number");
+    }
+    if (*type != feature.type) {
+      return Error(ErrorId::kWrongType, of + " is declared as " +
+                                            std::string(type_name(feature.type)) + ", but " + call +
+                                            " is " + std::string(type_name(*type)));
+    }
+  }
+  if (event_id.empty()) return {};
+  const Feature* id = find_stored(view, event_id);
+  if (id == nullptr) return not_stored(place + " 'event_id'", event_id, view);
+  if (id->type != Type::kInt64 && id->type != Type::kString) {
+    return Error(ErrorId::kWrongType, place + ": 'event_id' must be an int64 or string feature");
+  }
+  view.event_id = table::Field{id->name, id->type};
+  return {};
 }
 
 // `[risk_score, {score: merchant_score}]`
@@ -393,6 +539,9 @@ Result<FeatureView> decode_feature_view(const storage::Object& object) {
     if (value.has("expr")) {
       view.computed.push_back(FALAJ_TRY(decode_computed(value, fields.where() + " features")));
       names.push_back(view.computed.back().name);
+    } else if (value.has("aggregate")) {
+      view.aggregated.push_back(FALAJ_TRY(decode_aggregated(value, fields.where() + " features")));
+      names.push_back(view.aggregated.back().name);
     } else {
       view.features.push_back(FALAJ_TRY(decode_feature(value, fields.where())));
       names.push_back(view.features.back().name);
@@ -405,11 +554,14 @@ Result<FeatureView> decode_feature_view(const storage::Object& object) {
   }
   const bool online = FALAJ_TRY(fields.boolean("online", true));
   view.online = online ? OnlineUse::kOnline : OnlineUse::kOffline;
+  const std::string event_id = FALAJ_TRY(fields.text("event_id"));
+  view.events_max = FALAJ_TRY(fields.integer("events_max", view.events_max, 1, kEventsMaxMost));
   FALAJ_TRY(fields.finish());
   if (view.features.empty() || view.features.size() > kFeaturesMax) {
     return Error(ErrorId::kMissingField,
                  fields.where() + ": 'features' needs one to 4096 of {name, type}");
   }
+  FALAJ_TRY(settle_aggregates(fields.where(), event_id, view));
   FALAJ_TRY(check_distinct(fields.where() + " features", names));
   if (view.expect.size() > kExpectationsMax) {
     return out_of_range(fields.where() + ": 'expect' takes up to 256 expectations");
@@ -465,6 +617,12 @@ Result<TrainingSetSpec> decode_training_set(const storage::Object& object) {
   FALAJ_TRY(fields.text("purpose"));  // Compared with the project's by the catalog.
   FALAJ_TRY(fields.finish());
   return spec;
+}
+
+const AggregatedFeature* find_aggregated(const FeatureView& view, std::string_view name) {
+  const auto found = std::find_if(view.aggregated.begin(), view.aggregated.end(),
+                                  [&](const AggregatedFeature& each) { return each.name == name; });
+  return found == view.aggregated.end() ? nullptr : &*found;
 }
 
 std::vector<storage::KindInfo> kinds() {

@@ -70,10 +70,39 @@ struct ComputedFeature {
   std::string expr;
 };
 
+enum class AggregateFunction : std::uint8_t {
+  kCount,     // Rows, or values that are not null: int64.
+  kSum,       // Exact, rounded once; of int64 an int64, null past its range.
+  kMean,      // The sum as a float64 by the number of values.
+  kVar,       // Of a sample (n − 1); null below two values.
+  kMin,       // Of int64, float64 and timestamp.
+  kMax,       //
+  kFirst,     // The oldest value, of any type.
+  kLast,      // The newest.
+  kDistinct,  // How many different values there are, counted exactly: int64.
+  kQuantile,  // Exact, between two values by linear interpolation.
+};
+
+// aggregate: {sum: amount, window: 7d}, {count: "*", window: 1h}, {quantile: amount, q: 0.9,
+// window: 1d} Over the events of the key with at − window < event time ≤ at:
+// docs/reference/windows.md.
+struct Aggregate {
+  AggregateFunction function = AggregateFunction::kCount;
+  table::Field of{};  // A feature that rows bring; without a name: the rows themselves.
+  Duration window{};
+  double q = 0;  // Of a quantile, from 0 to 1.
+  bool operator==(const Aggregate&) const = default;
+};
+struct AggregatedFeature {
+  std::string name;
+  table::Type type = table::Type::kFloat64;
+  Aggregate aggregate{};
+};
+
 enum class OnlineUse : std::uint8_t { kOffline, kOnline };
 
 // kind: FeatureView   spec: {entity, source, ttl, features: [{name, type, expect}],
-//                             expect: [{expr}], online: true}
+//                             expect: [{expr}], online: true, event_id, events_max}
 struct FeatureView {
   std::string name;
   std::string entity;
@@ -83,6 +112,10 @@ struct FeatureView {
   std::vector<ComputedFeature> computed{};  // Those with `expr`, over the others, keys and time.
   std::vector<RowExpectation> expect{};
   OnlineUse online = OnlineUse::kOnline;
+  std::vector<AggregatedFeature> aggregated{};  // Those with `aggregate`, over the key's events.
+  // Tells events of one key and time apart; without it, or with the same, the newer corrects.
+  std::optional<table::Field> event_id{};
+  std::int64_t events_max = 10'000;  // Kept for each key online; windows past them are null.
 };
 
 // How features are called. Full names are "view__feature".
@@ -136,6 +169,9 @@ Result<Source> decode_source(const storage::Object& object);
 Result<FeatureView> decode_feature_view(const storage::Object& object);
 Result<FeatureService> decode_feature_service(const storage::Object& object);
 Result<TrainingSetSpec> decode_training_set(const storage::Object& object);
+
+// Null when the view has no such windowed feature.
+const AggregatedFeature* find_aggregated(const FeatureView& view, std::string_view name);
 
 // The kinds this module owns, for the catalog.
 std::vector<storage::KindInfo> kinds();

@@ -22,6 +22,7 @@
 #include "features/internal/segments.h"
 #include "features/internal/view_index.h"
 #include "features/internal/view_rows.h"
+#include "features/internal/view_state.h"
 #include "storage/objects.h"
 
 namespace falaj::features {
@@ -40,42 +41,10 @@ constexpr std::size_t kRowsPerWrite = 20'000;
 // Published commits that may wait for their durable copy; the next publish waits for a place.
 constexpr std::size_t kCopiesMax = 4;
 
-std::vector<table::Field> fields_of(const FeatureView& view) {
-  std::vector<table::Field> out;
-  for (const Feature& feature : view.features) out.push_back({feature.name, feature.type});
-  return out;
-}
-
-// One view that is read online. `turn` serialises its writers.
-struct ViewState {
-  std::string project;
-  std::string view;
-  Zone zone;  // Of its first commit; unlabelled before there is one.
-  std::vector<table::Field> keys;
-  std::vector<table::Field> fields;
-  storage::RowKey row_key = storage::RowKey::kOwners;
-  table::Schema segments;
-  std::uint32_t slot = 0;
-  ViewIndex* index = nullptr;
-  std::atomic<std::uint64_t> copied = 0;  // Up to this commit the durable copy has every row.
-  Mutex turn;
-  std::uint64_t watermark FALAJ_GUARDED_BY(turn) = 0;
-
-  storage::Owner owner() const { return owner_of_view(project, zone, view); }
-  bool fits(const FeatureView& definition, const Entity& entity) const {
-    return keys == entity.keys && fields == fields_of(definition) && row_key == entity.row_key;
-  }
-};
-
 std::vector<const Column*> first_columns(const Batch& rows, std::size_t count) {
   std::vector<const Column*> out;
   for (std::size_t i = 0; i < count; ++i) out.push_back(&rows.columns[i]);
   return out;
-}
-
-std::int64_t created_of(const Batch& rows, std::size_t keys, std::size_t row) {
-  const Column& created = rows.columns[keys + 1];
-  return created.is_null(row) ? std::numeric_limits<std::int64_t>::min() : created.ints()[row];
 }
 
 void log_failed(const char* what, const std::string& project, const std::string& view,
@@ -94,17 +63,6 @@ Status check_online(const FeatureView& view) {
   return Error(Code::kFailedPrecondition,
                "FeatureView " + view.name + " is not online: set online: true and apply it");
 }
-
-// The rows of one commit, as they came into the index.
-struct Fresh {
-  storage::Owner owner;
-  Batch rows;              // Sorted, the newest of each key.
-  std::vector<bool> wins;  // Which of them came in.
-  std::uint64_t commit = 0;
-  std::uint64_t follows = 0;  // The view's commit before.
-};
-
-using FreshPtr = std::shared_ptr<const Fresh>;
 
 class OnlineRows final : public Online {
  public:
@@ -181,10 +139,14 @@ class OnlineRows final : public Online {
       out.statuses.assign(plan.columns.size(), FeatureStatus::kNotFound);
       out.oldest_event = Timestamp::max();
       out.too_large = false;
-      return look_up(plan, keys, commit,
-                     [&](const OnlinePlan::View& view, std::size_t column, const RowView& row) {
-                       fill_numbers(plan, view, column, row, now, out);
-                     });
+      return look_up(
+          plan, keys, {commit, now},
+          [&](const OnlinePlan::View& view, std::size_t column, const RowView& row) {
+            fill_numbers(plan, view, column, row, now, out);
+          },
+          [&](std::size_t column, const expression::Cell& cell) {
+            fill_window(plan, column, cell, out);
+          });
     });
   }
 
@@ -210,7 +172,12 @@ class OnlineRows final : public Online {
                                const RowView& row) {
           fill_answer(plan, view, column, row, ask, i, out);
         };
-        if (!look_up(plan, keys.subspan(i * width, width), commit, found)) return false;
+        const auto window = [&](std::size_t column, const expression::Cell& cell) {
+          put_cell(cell, plan.columns[column].type, i * out.columns + column, out);
+        };
+        if (!look_up(plan, keys.subspan(i * width, width), {commit, ask.now}, found, window)) {
+          return false;
+        }
       }
       return true;
     });
@@ -243,14 +210,9 @@ class OnlineRows final : public Online {
     // view online then. It must not be skipped by moving the watermark past it.
     Published out;
     const Status ready = catch_up(**state, commit - 1);
-    Result<FreshPtr> taken = FreshPtr();
-    if (!ready.ok()) {
-      taken = ready.error();
-    } else if ((*state)->fits(view, entity)) {
-      taken = take_in(**state, rows, commit, out);
-    } else {
-      taken = take_segments(**state, commit, out);
-    }
+    Result<FreshPtr> taken =
+        ready.ok() ? take_published(**state, (*state)->fits(view, entity), rows, commit, out)
+                   : ready.error();
     // Whatever became of it: the commits behind it must not wait for ever.
     pass(commit);
     if (!taken.ok()) return taken.error();
@@ -272,12 +234,18 @@ class OnlineRows final : public Online {
     for (const std::string& key : keys) batch.push_back({kRowMark + key, std::nullopt});
     FALAJ_TRY(kv_.write(state->owner(), batch));
     std::uint64_t removed = 0;
-    for (const std::string& key : keys) removed += state->index->erase(key) ? 1 : 0;
+    for (const std::string& key : keys) {
+      removed += state->index->erase(key) ? 1 : 0;
+      if (state->events != nullptr) state->events->erase(key);
+    }
     // Whoever has the view's key could still read deleted rows in old files.
     FALAJ_TRY(kv_.purge(state->owner()));
     const MutexLock states(states_mutex_);
     for (ViewState* old : retired_of(project.str(), view.name)) {
-      for (const std::string& key : keys) old->index->erase(key);
+      for (const std::string& key : keys) {
+        old->index->erase(key);
+        if (old->events != nullptr) old->events->erase(key);
+      }
     }
     return removed;
   }
@@ -288,13 +256,17 @@ class OnlineRows final : public Online {
       const MutexLock lock(states_mutex_);
       const auto found = states_.find({project.str(), view});
       if (found != states_.end()) state = found->second.get();
-      for (ViewState* old : retired_of(project.str(), view)) old->index->clear();
+      for (ViewState* old : retired_of(project.str(), view)) {
+        old->index->clear();
+        if (old->events != nullptr) old->events->clear();
+      }
     }
     if (state == nullptr) return kv_.clear(owner_of_view(project.str(), zone, view));
     const MutexLock lock(state->turn);
     wait_for_copies(0);
     FALAJ_TRY(kv_.clear(owner_of_view(project.str(), zone, view)));
     state->index->clear();
+    if (state->events != nullptr) state->events->clear();
     state->watermark = 0;
     state->copied = 0;
     return {};
@@ -341,10 +313,16 @@ class OnlineRows final : public Online {
     }
   }
 
-  // found(view, column, row) for each view that has one; false when that commit is gone.
-  template <class Found>
-  bool look_up(const OnlinePlan& plan, std::span<const KeyPart> keys, std::uint64_t commit,
-               Found found) const {
+  struct Moment {
+    std::uint64_t commit;
+    Timestamp now;
+  };
+
+  // found(view, column, row) for each view that has one, and window(column, cell) for each feature
+  // over a window; false when that commit is gone.
+  template <class Found, class Window>
+  bool look_up(const OnlinePlan& plan, std::span<const KeyPart> keys, const Moment& at, Found found,
+               Window window) const {
     thread_local std::string key;
     std::size_t column = 0;
     for (const OnlinePlan::View& view : plan.views) {
@@ -352,8 +330,14 @@ class OnlineRows final : public Online {
       for (const std::size_t part : view.key_names) append_part(key, keys[part]);
       const ViewIndex* index = slots_[view.slot].load(std::memory_order_acquire);
       const auto seen =
-          index->read(key, commit, [&](const RowView& row) { found(view, column, row); });
+          index->read(key, at.commit, [&](const RowView& row) { found(view, column, row); });
       if (seen == ViewIndex::Seen::kTooNew) return false;
+      const auto put = [&](std::size_t item, const expression::Cell& cell) {
+        window(column + view.windows->places[item], cell);
+      };
+      if (view.windows != nullptr && !read_windows(*view.windows, key, at.commit, at.now, put)) {
+        return false;
+      }
       column += view.fields.size();
     }
     return true;
@@ -374,8 +358,12 @@ class OnlineRows final : public Online {
     state->fields = fields_of(view);
     state->row_key = entity.row_key;
     state->segments = segment_schema(view, entity);
+    state->aggregates = aggregates_of(view);
+    state->event_id = view.event_id;
+    state->events_max = view.events_max;
     wait_for_copies(0);
     Status loaded = load_rows(*state);
+    if (loaded.ok()) loaded = load_events(*state);
     if (!loaded.ok()) {
       if (known == nullptr) states_.erase({project, view.name});
       return loaded.error();
@@ -427,6 +415,18 @@ class OnlineRows final : public Online {
     return {};
   }
 
+  // The events of the commits that load_rows() found, as far back as a window may reach.
+  Status load_events(ViewState& state) {
+    if (state.aggregates.empty()) return {};
+    const MutexLock lock(state.turn);
+    state.events = std::make_shared<EventIndex>(plan_windows(state.event_id, state.aggregates),
+                                                state.events_max);
+    return read_events(
+        sql_, blobs_,
+        {{state.project, state.view}, state.segments, state.keys.size(), state.watermark},
+        *state.events);
+  }
+
   // A view's online rows stay where its first rows came to be.
   Status find_zone(ViewState& state) {
     const storage::SqlRows rows =
@@ -465,19 +465,17 @@ class OnlineRows final : public Online {
   // Publishes committed segments behind the watermark.
   Status catch_up(ViewState& state, std::uint64_t up_to) FALAJ_REQUIRES(state.turn) {
     return for_each_commit(state, state.watermark, up_to,
-                           [&](const Batch& newest, std::uint64_t commit)
-                               FALAJ_REQUIRES(state.turn) -> Status {
-                                 Published counts;
-                                 FreshPtr fresh = FALAJ_TRY(take_in(state, newest, commit, counts));
-                                 state.index->settle();
-                                 return start_copy(state, std::move(fresh));
-                               });
+                           [&](const CommitRows& rows) FALAJ_REQUIRES(state.turn) -> Status {
+                             Published counts;
+                             FreshPtr fresh = FALAJ_TRY(take_in(state, rows, counts));
+                             state.index->settle();
+                             return start_copy(state, std::move(fresh));
+                           });
   }
 
   // The committed rows behind `after`, a commit at a time, in their order.
-  Status for_each_commit(
-      const ViewState& state, std::uint64_t after, std::uint64_t up_to,
-      const std::function<Status(const Batch& newest, std::uint64_t commit)>& each) {
+  Status for_each_commit(const ViewState& state, std::uint64_t after, std::uint64_t up_to,
+                         const std::function<Status(const CommitRows& rows)>& each) {
     std::vector<Segment> segments;
     FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
       segments =
@@ -485,14 +483,18 @@ class OnlineRows final : public Online {
       return {};
     }));
     for (std::size_t i = 0; i < segments.size();) {
-      const std::uint64_t commit = segments[i].commit;
-      Batch newest;
-      for (; i < segments.size() && segments[i].commit == commit; ++i) {
-        const Batch rows = FALAJ_TRY(
+      CommitRows out;
+      out.commit = segments[i].commit;
+      out.committed_at = segments[i].committed_at;
+      for (; i < segments.size() && segments[i].commit == out.commit; ++i) {
+        Batch rows = FALAJ_TRY(
             read_segment(blobs_, {state.project, state.view}, segments[i], state.segments));
-        newest.append(newest_rows(rows, state.keys.size()));
+        out.newest.append(newest_rows(rows, state.keys.size()));
+        if (state.events == nullptr) continue;
+        const Timestamp oldest = state.events->oldest_needed(out.committed_at);
+        out.all.append(rows_behind(std::move(rows), state.keys.size(), oldest));
       }
-      FALAJ_TRY(each(newest, commit));
+      FALAJ_TRY(each(out));
     }
     return {};
   }
@@ -500,15 +502,20 @@ class OnlineRows final : public Online {
   // Into memory; readers see it once the horizon has passed it, and its durable copy follows. The
   // commit is durable by itself: a crash before the copy is done costs the next start some reading,
   // see catch_up().
-  Result<FreshPtr> take_in(ViewState& state, const Batch& unsorted, std::uint64_t commit,
-                           Published& out) FALAJ_REQUIRES(state.turn) {
+  Result<FreshPtr> take_in(ViewState& state, const CommitRows& brought, Published& out)
+      FALAJ_REQUIRES(state.turn) {
+    const std::uint64_t commit = brought.commit;
     if (!state.zone.labelled()) FALAJ_TRY(find_zone(state));
     const std::size_t keys = state.keys.size();
     auto fresh = std::make_shared<Fresh>();
     fresh->owner = state.owner();
-    fresh->rows = newest_rows(sorted_rows(unsorted, keys), keys);
+    fresh->rows = newest_rows(sorted_rows(brought.newest, keys), keys);
     fresh->commit = commit;
     fresh->follows = state.watermark;
+    if (state.events != nullptr && !brought.all.columns.empty()) {
+      const Batch events = sorted_rows(brought.all, keys);
+      state.events->put({events, keys, commit, state.watermark, brought.committed_at});
+    }
     const Batch& rows = fresh->rows;
     const KeyColumn row_keys(first_columns(rows, keys));
     fresh->wins = winners(state, rows, row_keys, commit);
@@ -526,18 +533,27 @@ class OnlineRows final : public Online {
     return FreshPtr(std::move(fresh));
   }
 
-  // The same for rows of another declaration than the state's, as it reads them; null when there
-  // are none.
+  // What its segments say of one commit; null when they hold no rows of it.
   Result<FreshPtr> take_segments(ViewState& state, std::uint64_t commit, Published& out)
       FALAJ_REQUIRES(state.turn) {
     FreshPtr fresh;
     FALAJ_TRY(for_each_commit(state, commit - 1, commit,
-                              [&](const Batch& newest, std::uint64_t number)
-                                  FALAJ_REQUIRES(state.turn) -> Status {
-                                    fresh = FALAJ_TRY(take_in(state, newest, number, out));
-                                    return {};
-                                  }));
+                              [&](const CommitRows& rows) FALAJ_REQUIRES(state.turn) -> Status {
+                                fresh = FALAJ_TRY(take_in(state, rows, out));
+                                return {};
+                              }));
     return fresh;
+  }
+
+  // A publisher brings the newest rows only, of its own declaration: those of windows, and rows for
+  // a state of another declaration, are read from what was committed.
+  Result<FreshPtr> take_published(ViewState& state, bool fits, const Batch& newest,
+                                  std::uint64_t commit, Published& out) FALAJ_REQUIRES(state.turn) {
+    if (state.events != nullptr || !fits) {
+      FreshPtr fresh = FALAJ_TRY(take_segments(state, commit, out));
+      if (fresh != nullptr || !fits) return fresh;
+    }
+    return take_in(state, {newest, {}, commit, {}}, out);
   }
 
   Status start_copy(ViewState& state, FreshPtr fresh) {
@@ -578,12 +594,12 @@ class OnlineRows final : public Online {
     // A copy before this one failed: its rows are read again. Those that were replaced since lose
     // against the index, and come with the commit that replaced them.
     return for_each_commit(
-        state, state.copied, fresh.commit,
-        [&](const Batch& newest, std::uint64_t commit) -> Status {
+        state, state.copied, fresh.commit, [&](const CommitRows& rows) -> Status {
           const std::size_t keys = state.keys.size();
-          Fresh again{fresh.owner, newest_rows(sorted_rows(newest, keys), keys), {}, commit};
+          Fresh again{
+              fresh.owner, newest_rows(sorted_rows(rows.newest, keys), keys), {}, rows.commit};
           const KeyColumn row_keys(first_columns(again.rows, keys));
-          again.wins = winners(state, again.rows, row_keys, commit);
+          again.wins = winners(state, again.rows, row_keys, rows.commit);
           return write_durably(state, again, row_keys);
         });
   }
@@ -626,22 +642,6 @@ class OnlineRows final : public Online {
     FALAJ_TRY(kv_.write(fresh.owner, batch));
     state.copied = std::max(state.copied.load(), fresh.commit);
     return {};
-  }
-
-  static void to_words(const Batch& rows, std::size_t row, std::size_t keys, std::uint64_t commit,
-                       RowWords& out) {
-    out.set_version(rows.columns[keys].ints()[row], created_of(rows, keys, row),
-                    sequence_of(commit, rows.columns[keys + 2].ints()[row]));
-    for (std::size_t i = keys + 3; i < rows.columns.size(); ++i) {
-      const std::size_t field = i - keys - 3;
-      if (rows.columns[i].is_null(row)) {
-        out.set_null(field);
-      } else if (rows.columns[i].type() == table::Type::kString) {
-        out.set_text(field, rows.columns[i].strings()[row]);
-      } else {
-        out.set_word(field, word_of(rows.columns[i], row));
-      }
-    }
   }
 
   using PlanPtr = std::shared_ptr<const OnlinePlan>;
@@ -691,13 +691,16 @@ Status OnlineRows::add_view(const ViewDefinition& definition, const ServicePart&
   }
   for (const table::Field& field : part.stored) {
     const auto place = std::find(state->fields.begin(), state->fields.end(), field);
-    if (place == state->fields.end()) {
+    const bool window = find_aggregated(definition.view, field.name) != nullptr;
+    if (!window && place == state->fields.end()) {
       return Error(ErrorId::kStaleGeneration,
                    "FeatureView " + definition.view.name + " was changed meanwhile: ask again");
     }
-    view.fields.push_back(static_cast<std::uint32_t>(place - state->fields.begin()));
+    view.fields.push_back(window ? OnlinePlan::View::kWindow
+                                 : static_cast<std::uint32_t>(place - state->fields.begin()));
     plan.sources.push_back(plan.views.size());
   }
+  view.windows = pick_windows(state->events, definition.view, part.stored);
   plan.views.push_back(std::move(view));
   return {};
 }

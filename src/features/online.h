@@ -7,6 +7,9 @@
 // Every answer is of one commit number N: it has all rows that arrived with commits up to N, of
 // every view, and none of a later one. A point-in-time join at the same time with known_at = N
 // finds the same values.
+//
+// Features over windows are computed from the key's recent events, which stay in memory beside its
+// newest row (internal/event_index.h): at start, and for each commit, they are read from segments.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,7 @@ enum class FeatureStatus : std::uint8_t { kPresent, kNullValue, kNotFound, kOuts
 std::string_view status_name(FeatureStatus status);  // "PRESENT", "NULL_VALUE", …
 
 struct OnlineComputed;  // features/internal/online_computed.h
+struct OnlineWindows;   // features/internal/event_index.h
 
 // A FeatureService made ready for reading; immutable, shared. Feature i of a read is columns[i].
 struct OnlinePlan {
@@ -38,7 +42,9 @@ struct OnlinePlan {
     std::uint32_t slot = 0;              // Internal number of the view's index.
     std::vector<std::size_t> key_names;  // Indices into `keys`, in the entity's order.
     Duration ttl{};
-    std::vector<std::uint32_t> fields;  // Feature positions inside the packed row.
+    static constexpr std::uint32_t kWindow = 0xFFFFFFFFu;
+    std::vector<std::uint32_t> fields;  // Feature positions inside the packed row, or kWindow.
+    std::shared_ptr<const OnlineWindows> windows{};  // Null when the view has none.
   };
   std::vector<table::Field> keys;       // Distinct key columns a request must bring.
   std::vector<table::Field> columns;    // Features in the service's order.

@@ -1,6 +1,6 @@
 // What is read online is what the point-in-time join finds at the same time, known at the commit
-// that the reply named: over random pushes, backfills, late rows, corrections and restarts.
-// FALAJ_PARITY_REQUESTS=1000000 makes it long; the default is a share for every day.
+// that the reply named, windows included: over random pushes, backfills, late rows, corrections and
+// restarts. FALAJ_PARITY_REQUESTS=1000000 makes it long; the default is a share for every day.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ struct Logged {
   std::uint64_t commit = 0;
   std::vector<FeatureStatus> statuses;
   std::vector<std::uint64_t> words;
-  std::string text;  // Of the third column.
+  std::vector<std::string> texts;
 };
 
 class Parity : public testing::Test {
@@ -47,10 +47,21 @@ class Parity : public testing::Test {
                  R"({"format":"csv","event_time":"at","created_time":"loaded_at"})");
     world_.apply("FeatureView", "activity",
                  R"({"entity":"customer","source":"tx","ttl":"2h","features":[)"
-                 R"({"name":"amount","type":"float64"},{"name":"count","type":"int64"}]})");
+                 R"({"name":"amount","type":"float64"},{"name":"count","type":"int64"},)"
+                 R"({"name":"n","type":"int64","aggregate":{"count":"*","window":"45m"}},)"
+                 R"({"name":"s","type":"float64","aggregate":{"sum":"amount","window":"3h"}},)"
+                 R"({"name":"i","type":"int64","aggregate":{"sum":"count","window":"20m"}},)"
+                 R"({"name":"m","type":"float64","aggregate":{"mean":"amount","window":"90m"}},)"
+                 R"({"name":"v","type":"float64","aggregate":{"var":"amount","window":"2h"}},)"
+                 R"({"name":"x","type":"int64","aggregate":{"max":"count","window":"1h"}},)"
+                 R"({"name":"q","type":"float64",)"
+                 R"("aggregate":{"quantile":"amount","q":0.7,"window":"150m"}}]})");
     world_.apply("FeatureView", "visits",
-                 R"({"entity":"pair","source":"tx","features":[)"
-                 R"({"name":"city","type":"string"},{"name":"paid","type":"bool"}]})");
+                 R"({"entity":"pair","source":"tx","event_id":"city","features":[)"
+                 R"({"name":"city","type":"string"},{"name":"paid","type":"bool"},)"
+                 R"({"name":"d","type":"int64","aggregate":{"distinct":"city","window":"2h"}},)"
+                 R"({"name":"l","type":"string","aggregate":{"last":"city","window":"70m"}},)"
+                 R"({"name":"f","type":"bool","aggregate":{"first":"paid","window":"4h"}}]})");
     world_.apply("FeatureService", "svc", R"({"features":["activity","visits"]})");
   }
 
@@ -136,7 +147,10 @@ class Parity : public testing::Test {
       one.commit = answer.commit;
       one.statuses = answer.statuses;
       one.words = answer.words;
-      one.text = answer.text(answer.words[2]);
+      for (std::size_t c = 0; c < answer.columns; ++c) {
+        const bool text = (*plan)->columns[c].type == Type::kString;
+        one.texts.emplace_back(text ? answer.text(answer.words[c]) : std::string_view());
+      }
       log.push_back(std::move(one));
     }
   }
@@ -154,6 +168,10 @@ class Parity : public testing::Test {
         for (const Feature& feature : definition.view.features) {
           view.features.push_back({{feature.name, feature.type}, feature.name});
         }
+        for (const AggregatedFeature& feature : definition.view.aggregated) {
+          view.features.push_back({{feature.name, feature.type}, feature.name, feature.aggregate});
+        }
+        view.event_id = definition.view.event_id;
         Commits commits;
         commits.use = Reach::kOnline;
         for (const Segment& segment : FALAJ_TRY(list_segments(tx, "pay", name, commits))) {
@@ -188,7 +206,7 @@ class Parity : public testing::Test {
       if (!present) continue;
       switch (value.type()) {
         case Type::kString:
-          if (value.strings()[row] != one.text) return false;
+          if (value.strings()[row] != one.texts[column]) return false;
           break;
         case Type::kFloat64:
           if (std::bit_cast<std::uint64_t>(value.doubles()[row]) != one.words[column]) return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "features/internal/probes.h"
 #include "features/internal/segment_cursor.h"
 #include "features/internal/segments.h"
+#include "features/internal/windows.h"
 
 namespace falaj::features {
 namespace {
@@ -31,6 +33,8 @@ constexpr std::size_t kRangeMax = 32'768;
 constexpr std::size_t kFewRows = 4;
 // A pass over all views for fewer rows would cost more than it saves.
 constexpr std::size_t kPassRowsMin = 16'384;
+// Spine rows whose events are held at once, unless one key has more rows.
+constexpr std::size_t kWindowRows = 256;
 
 // Features whose chunks stand side by side in a segment, read at once.
 struct FeatureSpan {
@@ -46,11 +50,19 @@ struct PlannedSegment {
   std::vector<std::size_t> missing;  // Features that the view got later: null here.
 };
 
+// The aggregates of a view, and where their events are.
+struct PlannedWindows {
+  WindowPlan plan;
+  std::vector<std::size_t> features;  // The number in the view of each of the plan's items.
+  std::vector<PlannedSegment> segments;
+};
+
 // A view whose columns were found.
 struct PlannedView {
   const JoinView* view = nullptr;
   std::size_t key_set = 0;
   std::vector<PlannedSegment> segments;
+  std::optional<PlannedWindows> windows;
 };
 
 struct Plan {
@@ -76,6 +88,7 @@ Result<PlannedSegment> plan_segment(const JoinSegment& segment, const JoinView& 
   PlannedSegment out{&file, segment.commit, {}, {}};
   std::vector<std::pair<std::size_t, std::size_t>> chunks;  // Chunk, feature.
   for (std::size_t i = 0; i < view.features.size(); ++i) {
+    if (view.features[i].aggregate) continue;
     const table::Field& field = view.features[i].stored;
     const auto column = file.schema().find(field.name);
     if (!column) {
@@ -116,6 +129,35 @@ Status check_keys(const SegmentFile& file, const JoinView& view) {
                "FeatureView " + view.name + ": a segment has other keys than the entity");
 }
 
+// What aggregates read is found as features are.
+Status plan_window_segments(const JoinView& view, std::uint64_t known_at, PlannedView& out) {
+  std::vector<Aggregate> aggregates;
+  PlannedWindows windows;
+  for (std::size_t i = 0; i < view.features.size(); ++i) {
+    if (!view.features[i].aggregate) continue;
+    aggregates.push_back(*view.features[i].aggregate);
+    windows.features.push_back(i);
+  }
+  if (aggregates.empty()) return {};
+  windows.plan = plan_windows(view.event_id, aggregates);
+  JoinView events;
+  events.name = view.name;
+  for (const table::Field& column : windows.plan.columns) events.features.push_back({column, {}});
+  for (const JoinSegment& segment : view.segments) {
+    if (segment.commit > known_at) continue;
+    windows.segments.push_back(FALAJ_TRY(plan_segment(segment, events)));
+  }
+  // When the events were available is one more aggregate, over a column that is made of their
+  // times.
+  if (!view.available_as.empty()) {
+    const Aggregate latest{
+        AggregateFunction::kMax, {view.available_as, Type::kTimestamp}, windows.plan.longest, 0};
+    windows.plan.items.push_back({latest, windows.plan.columns.size()});
+  }
+  out.windows = std::move(windows);
+  return {};
+}
+
 Result<PlannedView> plan_view(const Batch& spine, const JoinView& view, std::uint64_t known_at,
                               Plan& plan) {
   PlannedView out;
@@ -134,6 +176,7 @@ Result<PlannedView> plan_view(const Batch& spine, const JoinView& view, std::uin
     FALAJ_TRY(check_keys(*segment.file, view));
     out.segments.push_back(FALAJ_TRY(plan_segment(segment, view)));
   }
+  FALAJ_TRY(plan_window_segments(view, known_at, out));
   return out;
 }
 
@@ -169,6 +212,16 @@ struct Winner {
 struct ViewOutput {
   std::vector<OutputColumn> columns;  // The features, then when the row was known if that is asked.
   std::vector<std::uint8_t> found;
+  // Of a view with aggregates: those of every probe are there, and when something was known.
+  std::vector<std::uint8_t> asked;
+  std::vector<std::uint8_t> known;
+
+  const std::vector<std::uint8_t>& found_of(const PlannedView& planned, std::size_t column) const {
+    if (!planned.windows) return found;
+    const auto& features = planned.view->features;
+    if (column == features.size()) return known;
+    return features[column].aggregate ? asked : found;
+  }
 };
 
 // What one thread needs; used again for every range.
@@ -295,6 +348,178 @@ Status join_range(const PlannedView& planned, const Probes& probes, std::size_t 
   return {};
 }
 
+// Probes of one key, side by side, and its events.
+struct KeyGroup {
+  std::size_t first = 0;  // Probes [first, last) of a stretch.
+  std::size_t last = 0;
+  std::size_t events_end = 0;
+};
+
+struct FoundEvent {
+  std::uint32_t group = 0;
+  Winner row;
+};
+
+std::vector<KeyGroup> groups_of(const Probes& probes, std::span<const Probe> stretch) {
+  std::vector<KeyGroup> out;
+  for (std::size_t i = 0; i < stretch.size(); ++i) {
+    const bool same = i > 0 && stretch[i].prefix == stretch[i - 1].prefix &&
+                      probes.key(stretch[i]) == probes.key(stretch[i - 1]);
+    if (!same) out.push_back({i, i, 0});
+    out.back().last = i + 1;
+  }
+  return out;
+}
+
+// The events of one segment that may be in a window of a group's probes, newest first.
+Status find_events(const PlannedWindows& windows, std::uint32_t number, const Probes& probes,
+                   std::span<const Probe> stretch, const std::vector<KeyGroup>& groups,
+                   std::vector<FoundEvent>& out) {
+  const PlannedSegment& segment = windows.segments[number];
+  const std::int64_t longest = windows.plan.longest.nanos;
+  SegmentCursor cursor(*segment.file);
+  for (std::uint32_t i = 0; i < groups.size(); ++i) {
+    const Probe& first = stretch[groups[i].first];
+    const Probe& last = stretch[groups[i].last - 1];
+    const KeyRef key{last.prefix, probes.key(last)};
+    const bool all = first.at < kMinTime + longest;
+    bool more = FALAJ_TRY(cursor.seek(key, last.at));
+    while (more && (all || cursor.event() > first.at - longest)) {
+      FALAJ_TRY(cursor.look_closer());
+      out.push_back(
+          {i,
+           {cursor.event(), cursor.has_created() ? cursor.created() : kMinTime,
+            sequence_of(segment.commit, cursor.position()), number, cursor.block(), cursor.row()}});
+      more = FALAJ_TRY(cursor.back(key));
+    }
+  }
+  return {};
+}
+
+// The events of all groups, each group's side by side in the order of windows.h.
+Result<EventRows> read_events(const PlannedView& planned, const Probes& probes,
+                              std::span<const Probe> stretch, std::vector<KeyGroup>& groups,
+                              Worker& worker) {
+  const PlannedWindows& windows = *planned.windows;
+  std::vector<FoundEvent> found;
+  for (std::uint32_t i = 0; i < windows.segments.size(); ++i) {
+    FALAJ_TRY(find_events(windows, i, probes, stretch, groups, found));
+  }
+  const auto ascends = [](const FoundEvent& a, const FoundEvent& b) {
+    return std::tie(a.group, a.row.event, a.row.created, a.row.sequence) <
+           std::tie(b.group, b.row.event, b.row.created, b.row.sequence);
+  };
+  if (windows.segments.size() == 1) {
+    for (auto begin = found.begin(); begin != found.end();) {
+      const auto end = std::find_if(begin, found.end(),
+                                    [&](const auto& each) { return each.group != begin->group; });
+      std::reverse(begin, end);
+      begin = end;
+    }
+  } else {
+    std::sort(found.begin(), found.end(), ascends);
+  }
+  EventRows out;
+  worker.winners.clear();
+  for (const FoundEvent& each : found) {
+    worker.winners.push_back(each.row);
+    out.event.push_back(each.row.event);
+    out.created.push_back(each.row.created);
+    out.sequence.push_back(each.row.sequence);
+    groups[each.group].events_end = out.event.size();
+  }
+  ViewOutput values;
+  TextArena texts;
+  std::swap(texts, worker.texts);  // Texts of events need not last.
+  for (const table::Field& column : windows.plan.columns) {
+    values.columns.emplace_back(column.type, found.size());
+  }
+  Status filled;
+  for (std::uint32_t i = 0; filled.ok() && i < windows.segments.size(); ++i) {
+    filled = fill_from(windows.segments[i], i, 0, worker, values);
+  }
+  std::vector<std::uint32_t> places(found.size());
+  std::iota(places.begin(), places.end(), 0u);
+  values.found.assign(found.size(), 1);
+  for (OutputColumn& column : values.columns) {
+    out.columns.push_back(column.finish(values.found, places));
+  }
+  std::swap(texts, worker.texts);
+  FALAJ_TRY(std::move(filled));
+  return out;
+}
+
+void set_windows(const PlannedView& planned, WindowReader& reader, std::size_t place,
+                 Worker& worker, ViewOutput& out) {
+  const PlannedWindows& windows = *planned.windows;
+  for (std::size_t i = 0; i < windows.features.size(); ++i) {
+    out.columns[windows.features[i]].set(place, reader.value(i), worker.texts);
+  }
+  if (planned.view->available_as.empty()) return;
+  const expression::Cell latest = reader.value(windows.features.size());
+  out.known[place] = out.found[place];
+  if (latest.is_null) return;
+  const bool later = out.found[place] == 0 || out.columns.back().integer(place) < latest.integer;
+  if (later) out.columns.back().set(place, latest.integer);
+  out.known[place] = 1;
+}
+
+// The aggregates of the probes [first, first + count), which were joined before.
+Status join_windows(const PlannedView& planned, const Probes& probes, std::size_t first,
+                    std::size_t count, Worker& worker, ViewOutput& out) {
+  const PlannedWindows& windows = *planned.windows;
+  const bool by_row = planned.view->created == CreatedRule::kKnownByRow;
+  const std::span<const Probe> stretch = probes.sorted().subspan(first, count);
+  std::vector<KeyGroup> groups = groups_of(probes, stretch);
+  EventRows rows = FALAJ_TRY(read_events(planned, probes, stretch, groups, worker));
+  if (!planned.view->available_as.empty()) {
+    std::vector<std::int64_t> available = rows.created;
+    for (std::size_t i = 0; i < available.size(); ++i) {
+      if (available[i] == EventRows::kNoCreation) available[i] = rows.event[i];
+    }
+    rows.columns.push_back(Column::of_ints(Type::kTimestamp, std::move(available)));
+  }
+  WindowReader reader(windows.plan);
+  std::vector<std::uint32_t> counted;
+  std::size_t begin = 0;
+  for (const KeyGroup& group : groups) {
+    const std::size_t end = std::max(begin, group.events_end);
+    if (!by_row) {
+      counted_events(windows.plan, rows, begin, end, {}, counted);
+      reader.begin(rows, counted);
+    }
+    for (std::size_t i = group.first; i < group.last; ++i) {
+      if (by_row) {
+        KnownEvents known;
+        known.created_by = stretch[i].at;
+        counted_events(windows.plan, rows, begin, end, known, counted);
+        reader.begin(rows, counted);
+      }
+      reader.move_to(stretch[i].at);
+      set_windows(planned, reader, first + i, worker, out);
+    }
+    begin = end;
+  }
+  return {};
+}
+
+// The same in stretches that hold few events at once; a key is not cut where that can be helped.
+Status join_all_windows(const PlannedView& planned, const Probes& probes, std::size_t first,
+                        std::size_t count, Worker& worker, ViewOutput& out) {
+  const std::span<const Probe> all = probes.sorted();
+  const std::size_t end = first + count;
+  for (std::size_t begin = first; begin < end;) {
+    std::size_t stop = std::min(begin + kWindowRows, end);
+    while (stop < end && all[stop].prefix == all[stop - 1].prefix &&
+           probes.key(all[stop]) == probes.key(all[stop - 1])) {
+      ++stop;
+    }
+    FALAJ_TRY(join_windows(planned, probes, begin, stop - begin, worker, out));
+    begin = stop;
+  }
+  return {};
+}
+
 // Calls work(worker, task) for every task, a thread for each worker; the first error ends it.
 template <class Work>
 Status share(std::size_t tasks, std::vector<Worker>& workers, Work work) {
@@ -340,8 +565,8 @@ Result<std::vector<std::vector<Column>>> finished(const Plan& plan,
   }
   FALAJ_TRY(share(tasks.size(), workers, [&](Worker&, std::size_t task) -> Status {
     const auto [view, column] = tasks[task];
-    out[view][column] =
-        outputs[view].columns[column].finish(outputs[view].found, places[plan.views[view].key_set]);
+    out[view][column] = outputs[view].columns[column].finish(
+        outputs[view].found_of(plan.views[view], column), places[plan.views[view].key_set]);
     return {};
   }));
   return out;
@@ -383,6 +608,10 @@ Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_
   for (const PlannedView& planned : plan.views) {
     ViewOutput& output = outputs.emplace_back();
     output.found.assign(rows, 0);
+    if (planned.windows) {
+      output.asked.assign(rows, 1);
+      output.known.assign(rows, 0);
+    }
     for (const JoinFeature& feature : planned.view->features) {
       output.columns.emplace_back(feature.stored.type, rows);
     }
@@ -398,7 +627,11 @@ Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_
     const std::size_t first = std::min(task % ranges * size, all);
     const std::size_t count = std::min(size, all - first);
     if (count == 0) return {};
-    const Status joined = join_range(plan.views[view], asked, first, count, worker, outputs[view]);
+    const PlannedView& planned = plan.views[view];
+    Status joined = join_range(planned, asked, first, count, worker, outputs[view]);
+    if (joined.ok() && planned.windows) {
+      joined = join_all_windows(planned, asked, first, count, worker, outputs[view]);
+    }
     if (joined.ok()) return {};
     return joined.error().within("FeatureView " + plan.views[view].view->name);
   };

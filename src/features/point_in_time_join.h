@@ -8,6 +8,9 @@
 //   winner      the largest (event, created, sequence); no created time is the earliest.
 //   no winner   every feature of the view is null for that row. A null key or a null time has none.
 //
+// Features over windows take many rows instead of one, by the rules of internal/windows.h, from the
+// same candidates: known_at and the rule for creation times hold for them too, ttl does not.
+//
 // Every spine row gives exactly one row, in its order; equal ones each get their own.
 #pragma once
 
@@ -15,6 +18,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,8 +43,9 @@ struct JoinSegment {
 };
 
 struct JoinFeature {
-  table::Field stored;
-  std::string as;  // The column that it becomes.
+  table::Field stored;  // Of an aggregate: its name, and the type of its result.
+  std::string as;       // The column that it becomes.
+  std::optional<Aggregate> aggregate{};
 };
 
 struct JoinView {
@@ -51,9 +56,11 @@ struct JoinView {
   Duration ttl{};  // 0: no limit.
   CreatedRule created = CreatedRule::kBreaksTies;
   // Not empty: one more column behind the features, a timestamp that says when the row that they
-  // are from was available: its creation time, its event time if it has none.
+  // are from was available: its creation time, its event time if it has none. With aggregates the
+  // latest of those of all events in the longest window too.
   std::string available_as{};
   std::vector<JoinSegment> segments;
+  std::optional<table::Field> event_id{};  // For aggregates; see FeatureView.
 };
 
 // Fills in `as` of every feature. FJ-3005 when a name would be there twice, those of `taken` (the
@@ -78,7 +85,9 @@ struct JoinOptions {
 // entity's key: never silent nulls. FJ-3002: a feature was stored with another type. FJ-3004: a
 // segment is damaged.
 // Cost: sorts the spine once for each set of key columns, then merges: O(spine · log(distance)),
-// reading only blocks of segments that may hold an answer. Thread-safe; starts threads of its own.
+// reading only blocks of segments that may hold an answer. Aggregates read the rows in their
+// windows once for every stretch of 256 spine rows, and hold them. Thread-safe; starts threads of
+// its own.
 Result<table::Batch> point_in_time_join(const table::Batch& spine,
                                         const std::vector<JoinView>& views,
                                         const JoinOptions& options);

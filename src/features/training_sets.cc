@@ -72,8 +72,13 @@ std::vector<JoinView> views_to_join(const Inputs& inputs) {
         !joined.definition.source.created_time.empty()) {
       view.created = CreatedRule::kKnownByRow;
     }
+    view.event_id = joined.definition.view.event_id;
     for (const table::Field& stored : part.stored) {
-      view.features.push_back({stored, inputs.layout.reads[read++].name});
+      JoinFeature& feature = view.features.emplace_back();
+      feature.stored = stored;
+      feature.as = inputs.layout.reads[read++].name;
+      const AggregatedFeature* windowed = find_aggregated(joined.definition.view, stored.name);
+      if (windowed != nullptr) feature.aggregate = windowed->aggregate;
     }
   }
   return out;
@@ -109,7 +114,7 @@ std::string versioned(const ViewDefinition& definition) {
   return definition.view.name + "@" + std::to_string(definition.generation);
 }
 
-// Segments that cannot hold a winner for any spine row are not read.
+// Segments that cannot hold a row that counts for any spine row are not read.
 std::vector<Segment> useful(const JoinedView& view, const Spine& spine) {
   Timestamp first = Timestamp::max();
   Timestamp last = Timestamp::min();
@@ -120,9 +125,13 @@ std::vector<Segment> useful(const JoinedView& view, const Spine& spine) {
     last = std::max(last, at);
   }
   const Duration ttl = view.definition.view.ttl;
+  Duration longest = ttl;
+  for (const AggregatedFeature& feature : view.definition.view.aggregated) {
+    longest = std::max(longest, feature.aggregate.window);
+  }
   std::vector<Segment> out;
   for (const Segment& segment : view.segments) {
-    const bool too_old = ttl > Duration{} && segment.event_max < first - ttl;
+    const bool too_old = ttl > Duration{} && segment.event_max < first - longest;
     if (segment.event_min <= last && !too_old) out.push_back(segment);
   }
   return out;

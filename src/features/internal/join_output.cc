@@ -97,6 +97,20 @@ void OutputColumn::set(std::size_t row, std::int64_t value) {
   std::get<std::vector<std::int64_t>>(values_)[row] = value;
 }
 
+void OutputColumn::set(std::size_t row, const expression::Cell& cell, TextArena& arena) {
+  nulls_[row] = cell.is_null ? 1 : 0;
+  if (cell.is_null) return;
+  if (auto* ints = std::get_if<std::vector<std::int64_t>>(&values_)) {
+    (*ints)[row] = cell.integer;
+  } else if (auto* doubles = std::get_if<std::vector<double>>(&values_)) {
+    (*doubles)[row] = cell.number;
+  } else if (auto* bools = std::get_if<std::vector<std::uint8_t>>(&values_)) {
+    (*bools)[row] = static_cast<std::uint8_t>(cell.integer);
+  } else {
+    std::get<std::vector<std::string_view>>(values_)[row] = arena.keep(cell.text);
+  }
+}
+
 Column OutputColumn::finish(const std::vector<std::uint8_t>& found,
                             const std::vector<std::uint32_t>& places) {
   bool any_null = false;

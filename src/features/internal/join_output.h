@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "expression/expression.h"
 #include "features/internal/segment_chunk.h"
 #include "table/batch.h"
 
@@ -41,6 +42,10 @@ class OutputColumn {
   void fill(const Chunk& chunk, std::span<const Move> moves, TextArena& arena);
   void fill_nulls(std::span<const Move> moves);
   void set(std::size_t row, std::int64_t value);  // Of an integer column.
+  std::int64_t integer(std::size_t row) const {
+    return std::get<std::vector<std::int64_t>>(values_)[row];
+  }
+  void set(std::size_t row, const expression::Cell& cell, TextArena& arena);
   // Row i is what was filled at places[i], if found[places[i]] is 1; null otherwise, and where
   // places[i] is Column::kNoRow. Call once.
   table::Column finish(const std::vector<std::uint8_t>& found,

@@ -38,18 +38,6 @@ Cell cell_of(const KeyPart& key) {
   return out;
 }
 
-void put(const Cell& cell, Type type, std::size_t place, OnlineAnswer& out) {
-  out.statuses[place] = cell.is_null ? FeatureStatus::kNullValue : FeatureStatus::kPresent;
-  if (cell.is_null) return;
-  if (type == Type::kFloat64) {
-    out.words[place] = std::bit_cast<std::uint64_t>(cell.number);
-  } else if (type == Type::kString) {
-    out.words[place] = out.add_text(cell.text);
-  } else {
-    out.words[place] = static_cast<std::uint64_t>(cell.integer);
-  }
-}
-
 // Memory for one row; used again, so that a read allocates nothing once it is warm.
 struct Room {
   std::vector<Cell> slots;
@@ -75,6 +63,18 @@ void fill_slots(const ServiceLayout& layout, std::span<const KeyPart> keys, Time
 }
 
 }  // namespace
+
+void put_cell(const Cell& cell, Type type, std::size_t place, OnlineAnswer& out) {
+  out.statuses[place] = cell.is_null ? FeatureStatus::kNullValue : FeatureStatus::kPresent;
+  if (cell.is_null) return;
+  if (type == Type::kFloat64) {
+    out.words[place] = std::bit_cast<std::uint64_t>(cell.number);
+  } else if (type == Type::kString) {
+    out.words[place] = out.add_text(cell.text);
+  } else {
+    out.words[place] = static_cast<std::uint64_t>(cell.integer);
+  }
+}
 
 OnlinePlan with_columns(OnlinePlan reads, ServiceLayout layout) {
   std::vector<std::size_t> sources = reads.sources;  // Of slots; keys and the time have none.
@@ -120,7 +120,7 @@ void compute(const OnlineComputed& computed, std::span<const KeyPart> keys, Time
     for (std::size_t i = 0; i < layout.columns.size(); ++i) {
       const ServiceColumn& column = layout.columns[i];
       const std::size_t place = row * out.columns + i;
-      put(room.slots[column.slot], column.field.type, place, out);
+      put_cell(room.slots[column.slot], column.field.type, place, out);
       if (layout.is_computed(column)) continue;
       out.statuses[place] = read.statuses[row * read.columns + column.slot];
     }

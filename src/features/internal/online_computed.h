@@ -23,6 +23,9 @@ OnlinePlan with_columns(OnlinePlan reads, ServiceLayout layout);
 void compute(const OnlineComputed& computed, std::span<const KeyPart> keys, Timestamp now,
              const OnlineAnswer& read, OnlineAnswer& out);
 
+// A value at its place in an answer, whose vectors have their sizes.
+void put_cell(const expression::Cell& cell, table::Type type, std::size_t place, OnlineAnswer& out);
+
 // One row of an answer as numbers for a model.
 void to_numbers(const OnlinePlan& plan, Timestamp now, const OnlineAnswer& answer, OnlineRow& out);
 

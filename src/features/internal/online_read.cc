@@ -41,12 +41,24 @@ void fill_numbers(const OnlinePlan& plan, const OnlinePlan::View& view, std::siz
   const bool old = is_old(view, row, {now, {}});
   if (!old) out.oldest_event = std::min(out.oldest_event, Timestamp{row.event()});
   for (const std::uint32_t field : view.fields) {
-    out.statuses[column] = status_of(row, field, old);
-    if (out.statuses[column] == FeatureStatus::kPresent) {
+    const bool window = field == OnlinePlan::View::kWindow;
+    if (!window) out.statuses[column] = status_of(row, field, old);
+    if (!window && out.statuses[column] == FeatureStatus::kPresent) {
       out.numbers[column] = number_of(plan.columns[column].type, row.word(field));
     }
     ++column;
   }
+}
+
+void fill_window(const OnlinePlan& plan, std::size_t column, const expression::Cell& cell,
+                 OnlineRow& out) {
+  out.statuses[column] = cell.is_null ? FeatureStatus::kNullValue : FeatureStatus::kPresent;
+  if (cell.is_null) return;
+  const table::Type type = plan.columns[column].type;
+  const std::uint64_t word = type == table::Type::kFloat64
+                                 ? std::bit_cast<std::uint64_t>(cell.number)
+                                 : static_cast<std::uint64_t>(cell.integer);
+  out.numbers[column] = number_of(type, word);
 }
 
 void fill_answer(const OnlinePlan& plan, const OnlinePlan::View& view, std::size_t column,
@@ -56,8 +68,9 @@ void fill_answer(const OnlinePlan& plan, const OnlinePlan::View& view, std::size
   const bool old = is_old(view, row, ask);
   for (const std::uint32_t field : view.fields) {
     const std::size_t cell = at * out.columns + column;
-    out.statuses[cell] = status_of(row, field, old);
-    if (out.statuses[cell] == FeatureStatus::kPresent) {
+    const bool window = field == OnlinePlan::View::kWindow;
+    if (!window) out.statuses[cell] = status_of(row, field, old);
+    if (!window && out.statuses[cell] == FeatureStatus::kPresent) {
       if (plan.columns[column].type == table::Type::kString) {
         out.words[cell] = out.add_text(row.text(field));
       } else {

@@ -1,6 +1,7 @@
 #include "features/internal/online_rows.h"
 
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/json.h"
@@ -78,6 +79,27 @@ std::uint64_t decode_number(std::string_view bytes) {
   std::uint64_t number = 0;
   if (bytes.size() == 8) std::memcpy(&number, bytes.data(), 8);
   return number;
+}
+
+std::int64_t created_of(const table::Batch& rows, std::size_t keys, std::size_t row) {
+  const table::Column& created = rows.columns[keys + 1];
+  return created.is_null(row) ? std::numeric_limits<std::int64_t>::min() : created.ints()[row];
+}
+
+void to_words(const table::Batch& rows, std::size_t row, std::size_t keys, std::uint64_t commit,
+              RowWords& out) {
+  out.set_version(rows.columns[keys].ints()[row], created_of(rows, keys, row),
+                  sequence_of(commit, rows.columns[keys + 2].ints()[row]));
+  for (std::size_t i = keys + 3; i < rows.columns.size(); ++i) {
+    const std::size_t field = i - keys - 3;
+    if (rows.columns[i].is_null(row)) {
+      out.set_null(field);
+    } else if (rows.columns[i].type() == Type::kString) {
+      out.set_text(field, rows.columns[i].strings()[row]);
+    } else {
+      out.set_word(field, word_of(rows.columns[i], row));
+    }
+  }
 }
 
 RowPacker::RowPacker(std::vector<table::Field> fields)

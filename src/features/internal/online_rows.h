@@ -24,6 +24,11 @@ inline constexpr std::string_view kWatermarkKey = "w";
 std::string encode_number(std::uint64_t number);
 std::uint64_t decode_number(std::string_view bytes);  // 0 when it is none.
 
+// Rows of a segment schema: when one was created, the earliest time if nobody said; and all of it.
+std::int64_t created_of(const table::Batch& rows, std::size_t keys, std::size_t row);
+void to_words(const table::Batch& rows, std::size_t row, std::size_t keys, std::uint64_t commit,
+              RowWords& out);
+
 // Packs rows of one layout.
 class RowPacker {
  public:

@@ -147,7 +147,8 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
                                            const std::string& view, const Commits& commits) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   const storage::SqlRows rows = FALAJ_TRY(tx.query(
-      "SELECT s.commit_number, s.blob, s.content, s.rows, s.event_min, s.event_max, c.zone "
+      "SELECT s.commit_number, s.blob, s.content, s.rows, s.event_min, s.event_max, c.zone, "
+      "c.committed_at "
       "FROM feature_segments s JOIN feature_commits c USING (commit_number) "
       "WHERE c.project = ? AND c.view = ? AND c.commit_number > ? AND c.commit_number <= ? "
       "AND c.reach != ? ORDER BY s.commit_number, s.position",
@@ -157,7 +158,7 @@ Result<std::vector<Segment>> list_segments(storage::SqlTransaction& tx, const st
   for (const storage::SqlRow& row : rows) {
     out.push_back({static_cast<std::uint64_t>(row.integer(0)), BlobId(row.text(1)), row.text(2),
                    static_cast<std::uint64_t>(row.integer(3)), Timestamp{row.integer(4)},
-                   Timestamp{row.integer(5)}, Zone(row.text(6))});
+                   Timestamp{row.integer(5)}, Zone(row.text(6)), Timestamp{row.integer(7)}});
   }
   return out;
 }

@@ -53,6 +53,7 @@ struct Segment {
   Timestamp event_min{};
   Timestamp event_max{};
   Zone zone;
+  Timestamp committed_at{};
 };
 // Commits in (after, up_to] whose rows are for `use`; kBoth: of all.
 struct Commits {

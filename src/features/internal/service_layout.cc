@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/decode.h"
@@ -94,14 +95,14 @@ class Layout {
     };
     // In the service's order, so that what is read is what is handed out where nothing is computed.
     for (const std::string& name : features_of(wanted, view)) {
-      if (const Feature* stored = stored_feature(view, name)) read({name, stored->type});
+      if (const auto type = read_type(view, name)) read({name, *type});
     }
     for (const ComputedFeature& feature : view.computed) {
       if (!takes(wanted, feature.name)) continue;
       const Scope scope = scope_of_view(number, 0);
       const ComputedColumn compiled = FALAJ_TRY(compile(feature, scope));
       for (const table::Field& input : compiled.expression.columns()) {
-        if (stored_feature(view, input.name) != nullptr) read(input);
+        if (read_type(view, input.name)) read(input);
       }
     }
     out_.parts.push_back(std::move(part));
@@ -134,17 +135,30 @@ class Layout {
     return {};
   }
 
-  static const Feature* stored_feature(const FeatureView& view, const std::string& name) {
-    const auto found = std::find_if(view.features.begin(), view.features.end(),
-                                    [&](const Feature& each) { return each.name == name; });
-    return found == view.features.end() ? nullptr : &*found;
+  // Those that rows bring, and those over windows of them: what is not computed from others.
+  static std::vector<table::Field> read_features(const FeatureView& view) {
+    std::vector<table::Field> out;
+    for (const Feature& feature : view.features) out.push_back({feature.name, feature.type});
+    for (const AggregatedFeature& feature : view.aggregated) {
+      out.push_back({feature.name, feature.type});
+    }
+    return out;
+  }
+
+  // Nothing when it is computed, or not there.
+  static std::optional<table::Type> read_type(const FeatureView& view, const std::string& name) {
+    for (const Feature& feature : view.features) {
+      if (feature.name == name) return feature.type;
+    }
+    const AggregatedFeature* aggregated = find_aggregated(view, name);
+    return aggregated == nullptr ? std::nullopt : std::optional(aggregated->type);
   }
 
   // In the service's order.
   static std::vector<std::string> features_of(const ServiceView& wanted, const FeatureView& view) {
     if (!wanted.features.empty()) return wanted.features;
     std::vector<std::string> out;
-    for (const Feature& feature : view.features) out.push_back(feature.name);
+    for (const table::Field& feature : read_features(view)) out.push_back(feature.name);
     for (const ComputedFeature& feature : view.computed) out.push_back(feature.name);
     return out;
   }
@@ -161,20 +175,19 @@ class Layout {
     return {};
   }
 
-  // What expressions of a view may read: its stored features, its keys and the time.
+  // What expressions of a view may read: what is read of it, its keys and the time.
   Scope scope_of_view(std::size_t number, std::size_t first_read) const {
     Scope scope;
     const bool laid_out = number < out_.parts.size();
     const FeatureView& view = views_[number].view;
-    for (const Feature& feature : view.features) {
+    for (const table::Field& field : read_features(view)) {
       std::size_t slot = 0;
       if (laid_out) {
         const auto& stored = out_.parts[number].stored;
-        const table::Field field{feature.name, feature.type};
         slot = first_read + static_cast<std::size_t>(
                                 std::find(stored.begin(), stored.end(), field) - stored.begin());
       }
-      scope.add({feature.name, feature.type}, slot);
+      scope.add(field, slot);
     }
     const Entity& entity = views_[number].entity;
     for (std::size_t i = 0; i < entity.keys.size(); ++i) {
@@ -204,8 +217,8 @@ class Layout {
       column.field.name = wanted.names.empty() ? name : wanted.names[i];
       column.full_name = part.alias + "__" + column.field.name;
       if (service_.names == NameStyle::kFull) column.field.name = column.full_name;
-      if (const Feature* stored = stored_feature(view, name)) {
-        column.field.type = stored->type;
+      if (const auto type = read_type(view, name)) {
+        column.field.type = *type;
         column.slot = scope.slots.find(name)->second;
       } else {
         const auto feature =

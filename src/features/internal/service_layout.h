@@ -17,7 +17,7 @@ struct ServicePart {
   std::string view;
   std::string alias;                     // In front of full names: `as`, or the view's name.
   std::vector<std::string> key_columns;  // Bring the entity's keys, in its order.
-  std::vector<table::Field> stored;      // Features of the view to read, each once.
+  std::vector<table::Field> stored;  // Features of the view to read, or to aggregate, each once.
 };
 
 struct ServiceColumn {
