@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "net/server.h"
+#include "storage/redis/redis.h"
 #include "training/train_jobs.h"
 
 namespace falaj::app {
@@ -51,6 +52,25 @@ struct IdentitySettings {
   std::string oidc_ca_file;
 };
 
+// The Redis server of online rows; the settings storage.redis.*.
+struct RedisSettings {
+  std::string url;
+  std::string password_file;  // "": none.
+  std::string ca_file;        // "": the system's authorities.
+  std::string cert_file;      // Shown to a server that asks; with key_file.
+  std::string key_file;
+  std::string prefix = "falaj:";
+  storage::redis::Options::Durability durability = storage::redis::Options::Durability::kChecked;
+  std::int64_t replicas = 0;
+  Duration timeout = Duration::seconds(10);
+};
+
+// Where the durable copy of online rows lies; the settings storage.*.
+struct OnlineOptions {
+  enum class Engine : std::uint8_t { kRocksDb, kRedis } engine = Engine::kRocksDb;
+  RedisSettings redis;
+};
+
 // The audit log's heads; the settings audit.*.
 struct AuditOptions {
   Duration head_interval = Duration::seconds(1);
@@ -62,6 +82,7 @@ struct AuditOptions {
 struct Options {
   std::string data_folder = "falaj-data";
   KeyOptions keys;
+  OnlineOptions online;
   net::ServerOptions http;
   std::optional<std::uint16_t> grpc_port;  // nullopt: no gRPC.
   // Whether gRPC must be served: a default port that another process has is only warned of.

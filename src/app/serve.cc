@@ -92,6 +92,25 @@ IdentitySettings identity_settings_of(const config::Settings& settings) {
   return identity;
 }
 
+OnlineOptions online_options_of(const config::Settings& settings) {
+  using Durability = storage::redis::Options::Durability;
+  OnlineOptions online;
+  online.engine = settings.text("storage.online") == "redis" ? OnlineOptions::Engine::kRedis
+                                                             : OnlineOptions::Engine::kRocksDb;
+  online.redis.url = settings.text("storage.redis.url");
+  online.redis.password_file = settings.text("storage.redis.password_file");
+  online.redis.ca_file = settings.text("storage.redis.ca_file");
+  online.redis.cert_file = settings.text("storage.redis.cert_file");
+  online.redis.key_file = settings.text("storage.redis.key_file");
+  online.redis.prefix = settings.text("storage.redis.prefix");
+  online.redis.durability = settings.text("storage.redis.durability") == "vouched"
+                                ? Durability::kVouchedFor
+                                : Durability::kChecked;
+  online.redis.replicas = settings.integer("storage.redis.replicas");
+  online.redis.timeout = settings.duration("storage.redis.timeout");
+  return online;
+}
+
 }  // namespace
 
 KeyOptions key_options_of(const config::Settings& settings) {
@@ -110,6 +129,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   Options options;
   options.data_folder = settings.text("data.dir");
   options.keys = key_options_of(settings);
+  options.online = online_options_of(settings);
   options.identity = identity_settings_of(settings);
   options.http.host = settings.text("server.host");
   options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));

@@ -16,9 +16,8 @@ Result<std::unique_ptr<storage::SqlStore>> open_metadata(const std::string& fold
                               sealed::make_page_cipher(key, "metadata.db"));
 }
 
-Result<std::unique_ptr<storage::KvStore>> open_online(const std::string& folder,
-                                                      security::keys::KeyTree& keys) {
-  auto rows = FALAJ_TRY(storage::open_rocksdb(folder + "/online"));
+std::unique_ptr<storage::KvStore> seal_online(std::unique_ptr<storage::KvStore> rows,
+                                              security::keys::KeyTree& keys) {
   return sealed::seal_kv(std::move(rows), keys);
 }
 

@@ -18,8 +18,9 @@ namespace falaj::app {
 // that did not seal.
 Result<std::unique_ptr<storage::SqlStore>> open_metadata(const std::string& folder,
                                                          security::keys::KeyTree& keys);
-Result<std::unique_ptr<storage::KvStore>> open_online(const std::string& folder,
-                                                      security::keys::KeyTree& keys);
+// Around whichever engine holds the rows.
+std::unique_ptr<storage::KvStore> seal_online(std::unique_ptr<storage::KvStore> rows,
+                                              security::keys::KeyTree& keys);
 Result<std::unique_ptr<storage::BlobStore>> open_blobs(const std::string& folder,
                                                        security::keys::KeyTree& keys);
 

@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 
 #include "app/regimes.h"
+#include "app/secret_file.h"
 #include "app/wiring.h"
 #include "base/decode.h"
 #include "security/residency/residency.h"
@@ -12,24 +13,6 @@ namespace {
 
 namespace keys = security::keys;
 
-constexpr std::size_t kSecretFileMax = 4'096;
-
-// The first line of a file with a passphrase or PIN, which only its owner may read.
-Result<crypto::SecretBytes> read_secret(const std::string& setting, const std::string& path) {
-  Result<storage::SmallFile> file = storage::read_small_file(path, kSecretFileMax);
-  if (!file.ok()) {
-    return Error{ErrorId::kVaultSealed, setting + ": " + file.error().message};
-  }
-  crypto::SecretBytes secret(file->content.substr(0, file->content.find_first_of("\r\n")));
-  crypto::wipe(file->content);
-  if (file->readable_by != storage::ReadableBy::kOwner) {
-    return Error{ErrorId::kVaultSealed,
-                 setting + ": " + path + " can be read by others; run: chmod 600 " + path};
-  }
-  if (secret.empty()) return Error{ErrorId::kVaultSealed, setting + ": " + path + " is empty"};
-  return secret;
-}
-
 Result<std::unique_ptr<keys::KeyVault>> open_vault(const Options& options,
                                                    keys::IfMissing missing) {
   const KeyOptions& chosen = options.keys;
@@ -38,7 +21,8 @@ Result<std::unique_ptr<keys::KeyVault>> open_vault(const Options& options,
       keys::Pkcs11VaultOptions token;
       token.module = chosen.pkcs11_module;
       token.token = chosen.pkcs11_token;
-      token.pin = FALAJ_TRY(read_secret("keys.pkcs11_pin_file", chosen.pkcs11_pin_file));
+      token.pin = FALAJ_TRY(
+          read_secret("keys.pkcs11_pin_file", chosen.pkcs11_pin_file, ErrorId::kVaultSealed));
       return keys::open_pkcs11_vault(std::move(token));
     }
     case KeyOptions::Vault::kFile:
@@ -48,7 +32,8 @@ Result<std::unique_ptr<keys::KeyVault>> open_vault(const Options& options,
   file.path = chosen.vault_file.empty() ? options.data_folder + "/keys.sealed" : chosen.vault_file;
   file.machine_key_path = options.data_folder + "/machine.key";
   if (!chosen.passphrase_file.empty()) {
-    file.passphrase = FALAJ_TRY(read_secret("keys.passphrase_file", chosen.passphrase_file));
+    file.passphrase = FALAJ_TRY(
+        read_secret("keys.passphrase_file", chosen.passphrase_file, ErrorId::kVaultSealed));
   }
   return keys::open_file_vault(std::move(file), missing);
 }

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "app/redis_rows.h"
 #include "app/stores.h"
 #include "app/wiring.h"
 #include "security/residency/guarded_stores.h"
@@ -36,13 +37,30 @@ std::vector<storage::Migration> all_migrations() {
   };
 }
 
+namespace {
+
+Result<std::unique_ptr<storage::KvStore>> open_rows(const Options& options,
+                                                    security::keys::KeyTree& keys) {
+  const std::string embedded = options.data_folder + "/online";
+  switch (options.online.engine) {
+    case OnlineOptions::Engine::kRedis:
+      return open_redis_rows(options.online.redis, keys, embedded);
+    case OnlineOptions::Engine::kRocksDb:
+      break;
+  }
+  return storage::open_rocksdb(embedded);
+}
+
+}  // namespace
+
 Result<Storage> wire_storage(const Options& options, const Clock& clock) {
   Storage parts;
   const std::string& folder = options.data_folder;
   parts.lock = FALAJ_TRY(storage::FolderLock::acquire(folder));
   parts.keys = FALAJ_TRY(wire_keys(options, clock));
   parts.sql = FALAJ_TRY(open_metadata(folder, *parts.keys.tree));
-  parts.kv = FALAJ_TRY(open_online(folder, *parts.keys.tree));
+  auto rows = FALAJ_TRY(open_rows(options, *parts.keys.tree));
+  parts.kv = seal_online(std::move(rows), *parts.keys.tree);
   parts.blobs = FALAJ_TRY(open_blobs(folder, *parts.keys.tree));
   FALAJ_TRY(parts.sql->migrate(all_migrations()));
   parts.audit = std::make_unique<security::Audit>(*parts.sql, clock);

@@ -249,6 +249,11 @@ constexpr ErrorInfo kErrors[] = {
      "Stop the process that holds it, or choose another with --port."},
     {ErrorId::kServerUnreachable, Code::kUnavailable, "The server does not answer",
      "Start it with 'falaj dev', or name it with --server."},
+    {ErrorId::kOnlineStoreUnavailable, Code::kUnavailable, "The online store does not answer",
+     "Start the Redis server that storage.redis.url names; Falaj connects again by itself."},
+    {ErrorId::kOnlineStoreRefused, Code::kFailedPrecondition,
+     "The online store cannot be used as it is set up",
+     "Change what the message names, in the Redis server or in the settings storage.redis.*."},
 };
 
 constexpr bool ascends() {

@@ -142,6 +142,8 @@ enum class ErrorId : std::uint16_t {
   kBlobCorrupt = 8006,
   kPortInUse = 8007,
   kServerUnreachable = 8008,
+  kOnlineStoreUnavailable = 8009,
+  kOnlineStoreRefused = 8010,
 };
 
 struct ErrorInfo {

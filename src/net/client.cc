@@ -102,8 +102,14 @@ class HttpClient final : public Client {
     if (connection_ != nullptr && connection_->is_stale()) connection_.reset();
     rest_.clear();
     if (connection_ != nullptr) return true;
-    connection_ =
-        FALAJ_TRY(Dialled::open(url_, tls_.get(), options_.connect_timeout, options_.reach));
+    auto dialled = Dialled::open(url_, tls_.get(), options_.connect_timeout, options_.reach);
+    if (!dialled.ok() && dialled.error().id == ErrorId::kPeerRefused) {
+      return Error(ErrorId::kPeerRefused,
+                   "https://" + dialled.error().message +
+                       "; pass --ca with the authority that vouches for it: the file "
+                       "DATA/tls/authority.pem of that server, or the sha256:... that it prints");
+    }
+    connection_ = FALAJ_TRY(std::move(dialled));
     return false;
   }
 

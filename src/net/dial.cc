@@ -96,9 +96,7 @@ Status Dialled::shake_hands(ssl_ctx_st& tls, std::int64_t deadline) {
     if (result.outcome == IoOutcome::kFailed || result.outcome == IoOutcome::kClosed) {
       if (!transport_.certificate_refused()) return unreachable("TLS: " + transport_.error_text());
       return Error(ErrorId::kPeerRefused,
-                   "https://" + url_.authority + " is not believed: " + transport_.error_text() +
-                       "; pass --ca with the authority that vouches for it: the file "
-                       "DATA/tls/authority.pem of that server, or the sha256:... that it prints");
+                   url_.authority + " is not believed: " + transport_.error_text());
     }
     FALAJ_TRY(wait_for(result.outcome, deadline));
   }

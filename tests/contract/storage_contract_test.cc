@@ -16,6 +16,11 @@
 #include "storage/open.h"
 #include "storage/testing/temp_folder.h"
 
+#ifdef FALAJ_REDIS_SERVER
+#include "app/redis_rows.h"
+#include "redis_server.h"
+#endif
+
 namespace falaj::storage {
 namespace {
 
@@ -371,6 +376,41 @@ INSTANTIATE_TEST_SUITE_P(
                                            opened(open_rocksdb(f + "/kv")), keys());
                                      }}),
     adapter_name<KvStore>);
+
+#ifdef FALAJ_REDIS_SERVER
+// One server for all; each test has a prefix of its own, so a store of its own.
+app::RedisSettings redis_for(const std::string& folder, std::string (RedisServer::*url)() const) {
+  static const RedisServer server;
+  app::RedisSettings settings;
+  settings.url = (server.*url)();
+  settings.ca_file = server.folder() / "ca.pem";
+  settings.prefix = sha256_hex(folder).substr(0, 16) + ":";
+  return settings;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Redis, KvContract,
+    testing::Values(Adapter<KvStore>{"redis",
+                                     [](const std::string& f) {
+                                       return opened(app::open_redis_rows(
+                                           redis_for(f, &RedisServer::url), keys(), f + "/online"));
+                                     }},
+                    Adapter<KvStore>{"redis_tls",
+                                     [](const std::string& f) {
+                                       return opened(
+                                           app::open_redis_rows(redis_for(f, &RedisServer::tls_url),
+                                                                keys(), f + "/online"));
+                                     }},
+                    Adapter<KvStore>{"redis_sealed",
+                                     [](const std::string& f) {
+                                       return security::sealed::seal_kv(
+                                           opened(app::open_redis_rows(
+                                               redis_for(f, &RedisServer::tls_url), keys(),
+                                               f + "/online")),
+                                           keys());
+                                     }}),
+    adapter_name<KvStore>);
+#endif
 
 // ---- BlobStore ------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ Result<std::unique_ptr<storage::SqlStore>> open_metadata(const std::string& fold
   return storage::open_sqlite(folder + "/metadata.db");
 }
 
-Result<std::unique_ptr<storage::KvStore>> open_online(const std::string& folder,
-                                                      security::keys::KeyTree&) {
-  return storage::open_rocksdb(folder + "/online");
+std::unique_ptr<storage::KvStore> seal_online(std::unique_ptr<storage::KvStore> rows,
+                                              security::keys::KeyTree&) {
+  return rows;
 }
 
 Result<std::unique_ptr<storage::BlobStore>> open_blobs(const std::string& folder,
