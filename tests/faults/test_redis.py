@@ -1,5 +1,7 @@
 """Online rows in Redis, which is killed, restarted, emptied and set up wrongly under the server:
 what was acknowledged is there, errors say what is wrong, and it recovers by itself."""
+import json
+import os
 import sys
 import unittest
 
@@ -106,6 +108,19 @@ class RedisFaults(ProgramTest):
         server.stop()
         embedded.start()
         self.assertEqual(self.read(embedded, 1), 6)
+
+    def test_the_restore_drill_speaks_of_the_folder_only(self):
+        self.redis.start()
+        server = self.with_redis().start()
+        server.apply(*shop.features())
+        self.push(server, 1, 1)
+        out = os.path.join(self.folder, "bundle")
+        code, text = self.falaj("evidence", "export", "--out", out, "--server", server.url)
+        self.assertEqual(code, 0, text)
+        with open(os.path.join(out, "restore", "drill.json")) as file:
+            drill = json.load(file)
+        self.assertTrue(drill["equal"])
+        self.assertNotIn("online rows", drill["covers"])
 
     def test_nothing_in_clear_in_redis(self):
         self.redis.start()
