@@ -405,6 +405,14 @@ class OnlineRows final : public Online {
     };
     if (state.zone.labelled()) FALAJ_TRY(kv_.scan(state.owner(), take));
     FALAJ_TRY(std::move(status));
+    if (watermark && decode_number(*watermark) > FALAJ_TRY(newest_commit(state))) {
+      // Of commits that are not there: the metadata was set back (a restored backup) and the rows,
+      // which may lie in another server, were not. They are made again from the segments.
+      log::warn("online rows are newer than the metadata: made again", {{"view", state.view}});
+      FALAJ_TRY(kv_.clear(state.owner()));
+      index = std::make_unique<ViewIndex>(state.fields.size());
+      watermark.reset();
+    }
     const MutexLock lock(state.turn);
     state.watermark = watermark ? decode_number(*watermark) : 0;
     state.copied = state.watermark;
@@ -427,6 +435,15 @@ class OnlineRows final : public Online {
         *state.events);
   }
 
+  Result<std::uint64_t> newest_commit(const ViewState& state) const {
+    const storage::SqlRows rows =
+        FALAJ_TRY(storage::query(sql_,
+                                 "SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits "
+                                 "WHERE project = ? AND view = ?",
+                                 {state.project, state.view}));
+    return static_cast<std::uint64_t>(rows[0].integer(0));
+  }
+
   // A view's online rows stay where its first rows came to be.
   Status find_zone(ViewState& state) {
     const storage::SqlRows rows =
@@ -444,12 +461,7 @@ class OnlineRows final : public Online {
   // behind them are published into this state by those who made them.
   Result<ViewState*> current(const ViewDefinition& definition) {
     ViewState* state = FALAJ_TRY(state_of(definition.project, definition.view, definition.entity));
-    const storage::SqlRows last =
-        FALAJ_TRY(storage::query(sql_,
-                                 "SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits "
-                                 "WHERE project = ? AND view = ?",
-                                 {definition.project, definition.view.name}));
-    horizon_.wait(static_cast<std::uint64_t>(last.at(0).integer(0)));
+    horizon_.wait(FALAJ_TRY(newest_commit(*state)));
     const MutexLock lock(state->turn);
     FALAJ_TRY(catch_up(*state, commit()));
     return state;

@@ -1,5 +1,7 @@
 """Online rows in Redis, which is killed, restarted, emptied and set up wrongly under the server:
 what was acknowledged is there, errors say what is wrong, and it recovers by itself."""
+import json
+import os
 import sys
 import unittest
 
@@ -94,6 +96,23 @@ class RedisFaults(ProgramTest):
         self.assertEqual(self.read(server, 1), 7)
         wait_until(lambda: self.redis.rows() > 0, "the row in Redis again")
 
+    def test_a_folder_that_was_set_back_does_not_see_later_rows(self):
+        self.redis.start()
+        server = self.with_redis().start()
+        server.apply(*shop.features())
+        self.push(server, 1, 1)
+        wait_until(lambda: self.redis.rows() > 0, "the first row in Redis")
+        server.stop()
+        backup = self.copy_of(server.data)
+        server.start()
+        before = self.redis.rows()
+        self.push(server, 1, 9)
+        self.push(server, 2, 9)
+        wait_until(lambda: self.redis.rows() > before, "the later row in Redis")
+        server.stop()
+        restored = self.with_redis(data=backup).start()
+        self.assertEqual([self.read(restored, each) for each in (1, 2)], [1, None])
+
     def test_moving_between_the_engines(self):
         self.redis.start()
         embedded = self.server().start()
@@ -106,6 +125,19 @@ class RedisFaults(ProgramTest):
         server.stop()
         embedded.start()
         self.assertEqual(self.read(embedded, 1), 6)
+
+    def test_the_restore_drill_speaks_of_the_folder_only(self):
+        self.redis.start()
+        server = self.with_redis().start()
+        server.apply(*shop.features())
+        self.push(server, 1, 1)
+        out = os.path.join(self.folder, "bundle")
+        code, text = self.falaj("evidence", "export", "--out", out, "--server", server.url)
+        self.assertEqual(code, 0, text)
+        with open(os.path.join(out, "restore", "drill.json")) as file:
+            drill = json.load(file)
+        self.assertTrue(drill["equal"])
+        self.assertNotIn("online rows", drill["covers"])
 
     def test_nothing_in_clear_in_redis(self):
         self.redis.start()

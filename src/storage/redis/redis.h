@@ -72,9 +72,9 @@ struct Options {
 // calls fail at once, for a time that doubles from backoff_min to backoff_max. A read whose kept
 // connection broke is asked once more; a write never is: one that failed with FJ-8009 may have
 // been done or not, wholly or not at all. get_many() pipelines. scan() streams one HGETALL: the
-// server makes that reply as a whole, which costs it memory and stops it for about a second per
-// two million rows. purge() has the server rewrite its log, and its snapshot where it makes them,
-// and waits for that. copy_to(): there are no files.
+// server makes that reply as a whole, which costs it the owner's rows once more in memory and stops
+// it meanwhile. purge() has the server rewrite its log, and its snapshot where it makes them, and
+// waits for that. copy_to(): there are no files.
 Result<std::unique_ptr<KvStore>> open_redis(Dial dial, Options options);
 
 }  // namespace falaj::storage::redis
