@@ -8,6 +8,7 @@
 #include "cli/advise.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/explain.h"
 #include "cli/feature_commands.h"
 #include "cli/internal/words.h"
 #include "cli/job_commands.h"
@@ -49,6 +50,7 @@ class Tree {
   void add_features();
   void add_infer(CLI::App& features);
   void add_models();
+  void add_explain(CLI::App& models);
   void add_rollouts();
   void add_watch();
   void add_jobs();
@@ -91,6 +93,7 @@ class Tree {
   AdviseChoice advise_;
   KeepChoice keep_;
   JobChoice job_;
+  ExplainChoice explain_;
   CLI::App root_;
   int exit_ = 0;
 };
