@@ -53,6 +53,7 @@ Tree::Tree(const Hooks& hooks)
   add_launch();
   add_topology();
   add_checkpoints();
+  add_bench();
   add_config();
   add_rest();
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/advise.h"
+#include "cli/bench/bench.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/explain.h"
@@ -71,6 +72,7 @@ class Tree {
   void add_advise(CLI::App& train);
   void add_topology();
   void add_checkpoints();
+  void add_bench();
   void add_config();
   void add_rest();
 
@@ -94,6 +96,7 @@ class Tree {
   KeepChoice keep_;
   JobChoice job_;
   ExplainChoice explain_;
+  bench::BenchChoice bench_;
   CLI::App root_;
   int exit_ = 0;
 };
