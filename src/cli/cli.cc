@@ -53,6 +53,7 @@ Tree::Tree(const Hooks& hooks)
   add_launch();
   add_topology();
   add_checkpoints();
+  add_bench();
   add_config();
   add_rest();
 }
@@ -317,9 +318,16 @@ void Tree::add_data() {
 }
 
 void Tree::add_models() {
-  CLI::App* models = remote(root_, "models", "List models and versions",
-                            [this](const Session& s) { return show_models(s, words_.name); });
+  CLI::App* models = remote(root_, "models", "List models and versions; explain an answer",
+                            [](const Session&) -> Status { return {}; });
+  models->require_subcommand(0, 1);
+  // The group's own callback runs for its subcommands too.
+  models->callback([this, models] {
+    if (!models->get_subcommands().empty()) return;
+    exit_ = signed_in([this](const Session& s) { return show_models(s, words_.name); });
+  });
   models->add_option("model", words_.name, "Model; all when left out");
+  add_explain(*models);
   CLI::App* alias =
       remote(root_, "promote", "Point a model's alias at a version", [this](const Session& s) {
         return set_alias(s, words_.name, words_.alias, words_.version, words_.reason);
@@ -340,6 +348,25 @@ void Tree::add_models() {
                          [this](const Session& s) { return predict(s, words_.name, words_.keys); });
   ask->add_option("deployment", words_.name, "Deployment")->required();
   ask->add_option("keys", words_.keys, "Entity keys: customer_id=42 merchant_id=7")->required();
+}
+
+void Tree::add_explain(CLI::App& models) {
+  CLI::App* command =
+      remote(models, "explain", "What each feature added to a deployment's answer, as bars",
+             [this](const Session& s) { return explain_prediction(s, explain_); });
+  command->add_option("deployment", explain_.deployment, "Deployment")->required();
+  command->add_option("keys", explain_.keys, "Entity keys: customer_id=42 merchant_id=7");
+  command->add_option("-f,--file", explain_.file,
+                      "Instead of keys: an inference request as JSON, - for standard input");
+  command
+      ->add_option("--against", explain_.against,
+                   "Entity to compare with (customer_id=7,merchant_id=3), for models that are "
+                   "sampled; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--budget", explain_.budget, "How long it may take, 10s at most")
+      ->capture_default_str();
+  command->add_option("--samples", explain_.samples, "Samples of a model that is sampled, at most")
+      ->capture_default_str();
 }
 
 void Tree::add_rollouts() {

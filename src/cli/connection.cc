@@ -3,29 +3,11 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "cli/client_options.h"
 #include "cli/local_file.h"
 
 namespace falaj::cli {
 namespace {
-
-// FJ-2001 as printed by the server, back to its id; the class's generic id when it is newer than
-// us.
-Error error_of_reply(const net::ClientReply& reply) {
-  const Result<Value> body = parse_json(reply.body);
-  const Code code = net::code_of_http_status(reply.status);
-  if (!body.ok() || !body->is_object()) {
-    return Error{code, "the server answered " + std::to_string(reply.status) + ": " +
-                           reply.body.substr(0, 200)};
-  }
-  std::string message = body->text("detail", body->text("error", body->text("title")));
-  const std::string request = body->text("instance");
-  if (reply.status == 403 && !request.empty()) message += " (falaj why-denied " + request + ")";
-  // A 404 may be a refusal in the words of what does not exist: its id finds out.
-  if (reply.status == 404 && !request.empty()) message += " (request " + request + ")";
-  // A known code says its class more exactly than the status does.
-  if (const ErrorInfo* info = find_error(body->text("code"))) return Error{info->id, message};
-  return Error{code, message};
-}
 
 bool is_this_machine(std::string_view server) {
   for (const std::string_view host : {"http://127.0.0.1", "http://localhost", "http://[::1]"}) {
@@ -94,8 +76,24 @@ std::string url_encode(std::string_view text) {
   return out;
 }
 
-Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
-  std::unique_ptr<Connection> connection(new Connection(target));
+Error error_of_reply(const net::ClientReply& reply) {
+  const Result<Value> body = parse_json(reply.body);
+  const Code code = net::code_of_http_status(reply.status);
+  if (!body.ok() || !body->is_object()) {
+    return Error{code, "the server answered " + std::to_string(reply.status) + ": " +
+                           reply.body.substr(0, 200)};
+  }
+  std::string message = body->text("detail", body->text("error", body->text("title")));
+  const std::string request = body->text("instance");
+  if (reply.status == 403 && !request.empty()) message += " (falaj why-denied " + request + ")";
+  // A 404 may be a refusal in the words of what does not exist: its id finds out.
+  if (reply.status == 404 && !request.empty()) message += " (request " + request + ")";
+  // A known code says its class more exactly than the status does.
+  if (const ErrorInfo* info = find_error(body->text("code"))) return Error{info->id, message};
+  return Error{code, message};
+}
+
+Result<net::ClientOptions> client_options(const Target& target) {
   net::ClientOptions options;
   options.base_url = target.server;
   options.headers = target.headers;
@@ -113,6 +111,12 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
     }
     options.headers.emplace_back("Authorization", target.authorization);
   }
+  return options;
+}
+
+Result<std::unique_ptr<Connection>> Connection::open(const Target& target) {
+  std::unique_ptr<Connection> connection(new Connection(target));
+  const net::ClientOptions options = FALAJ_TRY(client_options(target));
   Result<std::unique_ptr<net::Client>> client = net::Client::create(options);
   if (!client.ok() && client.error().code == Code::kInvalidArgument) {
     return Error{ErrorId::kUsage, "--server '" + target.server + "': " + client.error().message};

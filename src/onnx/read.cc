@@ -59,6 +59,7 @@ std::vector<std::int64_t>* integers_of(std::string_view name, Trees& trees) {
 
 std::vector<float>* numbers_of(std::string_view name, Trees& trees) {
   if (name == "nodes_values") return &trees.values;
+  if (name == "nodes_hitrates") return &trees.hitrates;
   if (name == "base_values") return &trees.base_values;
   const bool classifier = trees.ensemble == Ensemble::kClassifier;
   return name == (classifier ? "class_weights" : "target_weights") ? &trees.weights : nullptr;
@@ -69,7 +70,6 @@ Status take_attribute(Attribute& attribute, Trees& trees) {
   if (name == "post_transform" || name == "aggregate_function" || name == "nodes_modes") {
     return take_words(attribute, trees);
   }
-  if (name == "nodes_hitrates") return {};  // Says how often; changes no answer.
   if (name == "n_targets") {
     trees.targets = attribute.integer;
     return {};
@@ -116,6 +116,8 @@ Status take_node(Node& node, Trees& trees) {
   if (node.inputs.size() != 1 || node.outputs.size() != outputs) {
     return damaged("the tree ensemble has another number of inputs or outputs");
   }
+  // It changes no answer, so a list of another length is as good as none.
+  if (trees.hitrates.size() != trees.treeids.size()) trees.hitrates.clear();
   return check_lengths(trees);
 }
 

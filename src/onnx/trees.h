@@ -40,6 +40,8 @@ struct Trees {
   std::vector<std::int64_t> truenodeids;
   std::vector<std::int64_t> falsenodeids;
   std::vector<std::int64_t> missing_value_tracks_true;  // May be empty: then nothing does.
+  // How many rows of training came by each node, or their weight; changes no answer. May be empty.
+  std::vector<float> hitrates;
   // One entry a leaf and output column.
   std::vector<std::int64_t> weight_treeids;
   std::vector<std::int64_t> weight_nodeids;

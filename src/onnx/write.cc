@@ -77,6 +77,7 @@ std::string tree_node(const Trees& trees) {
   if (!trees.missing_value_tracks_true.empty()) {
     attributes.integers("nodes_missing_value_tracks_true", trees.missing_value_tracks_true);
   }
+  if (!trees.hitrates.empty()) attributes.numbers("nodes_hitrates", trees.hitrates);
   const std::string prefix = classifier ? "class_" : "target_";
   attributes.integers(prefix + "treeids", trees.weight_treeids);
   attributes.integers(prefix + "nodeids", trees.weight_nodeids);

@@ -86,7 +86,7 @@ Result<std::vector<std::uint32_t>> map_columns(const std::vector<std::string>& f
 Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, features::Online& online,
                          Runtime& runtime, PredictionSink& sink, security::Audit& audit,
                          telemetry::Metrics& metrics, const Clock& clock)
-    : impl_(new Impl{sql, models, online, runtime, sink, audit, metrics, clock, {}, {}}) {
+    : impl_(new Impl{sql, models, online, runtime, sink, audit, metrics, clock, {}, {}, 0}) {
   for (const MetricInfo& info : {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused}) {
     metrics.declare(info);
   }
@@ -382,29 +382,35 @@ std::vector<std::string> Deployments::projects_with(std::string_view deployment)
   return projects;
 }
 
-Status Deployments::Impl::answer(const LiveModel& live, const EntityKeys& keys,
-                                 EntityPrediction& prediction, Prediction& logged) const {
+Status Deployments::Impl::read_features(const LiveModel& live, const EntityKeys& keys,
+                                        Timestamp now, features::OnlineRow& read,
+                                        std::vector<float>& row) const {
   if (live.plan == nullptr) {
     return Error(ErrorId::kFailedPrecondition,
                  "deployment '" + live.deployment +
                      "' has no feature service; name one in its spec, or send tensors");
   }
   thread_local std::vector<features::KeyPart> ordered;
-  thread_local std::vector<float> scores;
   ordered.clear();
   FALAJ_TRY(features::append_keys(*live.plan, keys, ordered));
-  const Timestamp now = clock.now();
-  online.read(*live.plan, ordered, now, prediction.row);
-  if (prediction.row.too_large) {
+  online.read(*live.plan, ordered, now, read);
+  if (read.too_large) {
     return Error(ErrorId::kOutOfRange,
-                 "the texts that features of this entity are computed from are "
-                 "over 64 MiB");
+                 "the texts that features of this entity are computed from are over 64 MiB in all");
   }
-  std::vector<float>& row = logged.features;
   row.resize(live.columns.size());
   for (std::size_t i = 0; i < row.size(); ++i) {
-    row[i] = static_cast<float>(prediction.row.numbers[live.columns[i]]);
+    row[i] = static_cast<float>(read.numbers[live.columns[i]]);
   }
+  return {};
+}
+
+Status Deployments::Impl::answer(const LiveModel& live, const EntityKeys& keys,
+                                 EntityPrediction& prediction, Prediction& logged) const {
+  thread_local std::vector<float> scores;
+  const Timestamp now = clock.now();
+  const std::vector<float>& row = logged.features;
+  FALAJ_TRY(read_features(live, keys, now, prediction.row, logged.features));
   FALAJ_TRY(live.session->score(row, row.size(), scores));
   prediction.score = scores.back();
   prediction.version = live.version.version;

@@ -18,6 +18,7 @@
 #include "registry/models.h"
 #include "security/audit.h"
 #include "serving/batching/batcher.h"
+#include "serving/explain/explain.h"
 #include "serving/prediction_sink.h"
 #include "serving/rollout/split.h"
 #include "serving/runtime.h"
@@ -112,6 +113,13 @@ struct InferJob {
 };
 using InferDone = std::function<void(Result<Inference>)>;
 
+// What a caller wants explained, and until when it is worth anything.
+struct ExplainJob {
+  explain::Question question;
+  Timestamp deadline = Timestamp::max();
+  std::shared_ptr<const std::atomic<bool>> gone;  // The caller has left. Null: nobody looks.
+};
+
 class Deployments {
  public:
   Deployments(storage::SqlStore& sql, registry::Models& models, features::Online& online,
@@ -169,6 +177,18 @@ class Deployments {
   // already. FJ-5040 for a request that would not be answered in time. While a rollout shares the
   // traffic nothing waits and nothing runs together.
   void infer(const std::shared_ptr<const LiveModel>& live, InferJob job, InferDone done) const;
+
+  // Why rows get their answer from this version (explain/explain.h). No prediction: nothing goes to
+  // the sink and no counter moves. Takes up to the budget on this thread, no longer than to the
+  // deadline. FJ-5040 while as many explanations run as there are processors, halved: predictions
+  // go first.
+  Result<explain::Explanation> explain(const LiveModel& live, const ExplainJob& job) const;
+  // The same of entities, whose features are read as predict() reads them; the question's inputs
+  // are made here.
+  Result<explain::Explanation> explain(
+      const LiveModel& live,
+      std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
+      ExplainJob job) const;
 
   // For rollouts (serving/rollout/rollouts.h).
   //

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,22 @@ struct Tensor {
   std::string bytes;
 };
 
+// Tells exactly what each feature of a row added to its score. Thread-safe.
+class RowExplainer {
+ public:
+  // Whether the score is the logistic of what is explained, or is that itself.
+  enum class Scale : std::uint8_t { kLogOdds, kSum };
+
+  virtual ~RowExplainer() = default;
+  virtual Scale scale() const = 0;
+  virtual std::size_t explained_features() const = 0;
+  virtual std::size_t explained_column() const = 0;  // Of the output of floats.
+  virtual double base() const = 0;                   // With nothing known of a row.
+  // As CompiledTrees::explain (trees/compiled_trees.h).
+  virtual Status explain(std::span<const float> row, std::span<double> contributions,
+                         const std::function<bool()>& late) const = 0;
+};
+
 // A loaded model. run() is thread-safe.
 class Session {
  public:
@@ -33,6 +50,8 @@ class Session {
   // the float output, or its only one). No allocation beyond `scores` on the hot path.
   virtual Status score(std::span<const float> matrix, std::size_t columns,
                        std::vector<float>& scores) const = 0;
+  // For rows of its one input of floats; lives as long as the session. Null: not for this model.
+  virtual const RowExplainer* explainer() const { return nullptr; }
 };
 
 struct RuntimeOptions {

@@ -45,6 +45,25 @@ void add_weight(std::int64_t tree, std::int64_t id, std::int64_t column, float w
   out.weights.push_back(weight);
 }
 
+// Of every node, in the order of the arrays; nothing unless the engine told it of every tree that
+// splits.
+std::vector<float> hitrates_of(const TreeModel& model) {
+  std::vector<float> out;
+  for (const Tree& tree : model.trees) {
+    if (tree.nodes.empty()) {
+      out.push_back(1);
+      continue;
+    }
+    if (tree.node_covers.size() != tree.nodes.size() ||
+        tree.leaf_covers.size() != tree.leaves.size()) {
+      return {};
+    }
+    for (const double cover : tree.node_covers) out.push_back(static_cast<float>(cover));
+    for (const double cover : tree.leaf_covers) out.push_back(static_cast<float>(cover));
+  }
+  return out;
+}
+
 // ONNX Runtime takes a one-column classifier whose weights are all ≥ 0 for one that sums up
 // probabilities: it labels by sum > 0.5 instead of sum > 0 (seen with 1.31: label 0 beside a
 // probability of 0.57). Such a model gets both columns spelled out.
@@ -76,6 +95,7 @@ onnx::Trees to_onnx_trees(const TreeModel& model) {
   out.ensemble = binary ? onnx::Ensemble::kClassifier : onnx::Ensemble::kRegressor;
   out.transform = binary ? onnx::Transform::kLogistic : onnx::Transform::kNone;
   out.features = model.features;
+  out.hitrates = hitrates_of(model);
   const bool both = needs_both_columns(model);
   for (std::size_t t = 0; t < model.trees.size(); ++t) {
     const Tree& tree = model.trees[t];

@@ -91,6 +91,17 @@ TEST(Export, reads_back_what_was_written) {
   }
 }
 
+TEST(Export, tells_how_many_rows_came_by_when_every_tree_does) {
+  TreeModel model = two_splits();
+  EXPECT_TRUE(to_onnx_trees(model).hitrates.empty());
+  model.trees[0].node_covers = {10, 7};
+  model.trees[0].leaf_covers = {3, 4, 3};
+  const onnx::Trees trees = to_onnx_trees(model);
+  // The second tree is one leaf, which everybody comes by.
+  EXPECT_EQ(trees.hitrates, (std::vector<float>{10, 7, 3, 4, 3, 1}));
+  EXPECT_EQ(onnx::read_trees(onnx::write_trees(trees, {}))->hitrates, trees.hitrates);
+}
+
 TEST(Export, a_classifier_without_a_negative_leaf_spells_out_both_columns) {
   TreeModel model = two_splits();
   model.trees[0].leaves = {0.5, 0.25, 1.0};

@@ -32,6 +32,10 @@ struct TreeNode {
 struct Tree {
   std::vector<TreeNode> nodes;
   std::vector<double> leaves;
+  // How many rows of training came by each node and leaf (XGBoost: their weight), by which
+  // explanations average. Both empty when the engine does not say.
+  std::vector<double> node_covers = {};
+  std::vector<double> leaf_covers = {};
 };
 
 // Binary: probability = 1 / (1 + exp(-sum of leaves)). Regression: the sum.

@@ -24,18 +24,6 @@ bool names_version(const std::string& wanted, const serving::LiveModel& live) {
          (!live.alias.empty() && wanted == live.alias);
 }
 
-Result<std::optional<std::size_t>> json_length(const Request& request) {
-  const std::string_view text = net::find_header(request.headers, kLengthHeader);
-  if (text.empty()) return std::optional<std::size_t>();
-  std::size_t length = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), length);
-  if (failure != std::errc() || end != text.data() + text.size()) {
-    return Error(ErrorId::kInvalidArgument,
-                 std::string(kLengthHeader) + " must be a number of bytes");
-  }
-  return std::optional<std::size_t>(length);
-}
-
 Result<InferRequest> read_request(const Request& request, const serving::LiveModel& live) {
   const std::optional<std::size_t> length = FALAJ_TRY(json_length(request));
   std::string unpacked;
@@ -195,6 +183,8 @@ int dialect_status(const Error& error) {
       return 401;
     case Code::kResourceExhausted:
       return 429;
+    case Code::kDeadlineExceeded:
+      return 504;
     default:
       return 400;
   }
@@ -237,6 +227,18 @@ Result<LivePtr> live_model(const serving::Deployments& deployments, const Reques
                                               std::to_string(live->version.version) + " serves");
   }
   return live;
+}
+
+Result<std::optional<std::size_t>> json_length(const Request& request) {
+  const std::string_view text = net::find_header(request.headers, kLengthHeader);
+  if (text.empty()) return std::optional<std::size_t>();
+  std::size_t length = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), length);
+  if (failure != std::errc() || end != text.data() + text.size()) {
+    return Error(ErrorId::kInvalidArgument,
+                 std::string(kLengthHeader) + " must be a number of bytes");
+  }
+  return std::optional<std::size_t>(length);
 }
 
 Rows rows_of(const serving::LiveModel& live) {
@@ -312,6 +314,7 @@ std::vector<net::Route> inference_routes(InferenceServices services) {
   add_server_routes(services.deployments, services.version, routes);
   add_model_routes(services.deployments, "/v2/models/{model}", routes);
   add_model_routes(services.deployments, "/v2/models/{model}/versions/{version}", routes);
+  for (net::Route& route : explain_routes(services)) routes.push_back(std::move(route));
   for (net::Route& route : repository_routes(services)) routes.push_back(std::move(route));
   for (net::Route& route : v1_routes(services)) routes.push_back(std::move(route));
   return routes;

@@ -24,8 +24,8 @@ struct InferenceServices {
 // the dialect gives them.
 std::vector<net::Route> inference_routes(InferenceServices services);
 
-// An error as this dialect writes it: 404, 503, 501, 500, 403 and 413 by its class, 400 for the
-// rest.
+// An error as this dialect writes it: 404, 503, 504, 501, 500, 403 and 413 by its class, 400 for
+// the rest.
 net::Response inference_error(const Error& error);
 
 }  // namespace falaj::api

@@ -168,6 +168,51 @@ TEST_F(InferenceTest, refuses_with_400_and_a_reason_what_does_not_fit) {
   EXPECT_EQ(infer("{}", {{"Content-Encoding", "br"}}).status, 501);
 }
 
+TEST_F(InferenceTest, explains_against_the_rows_that_follow) {
+  for (const char* path : {"/v2/models/fraud/explain", "/v2/models/fraud/versions/1/explain"}) {
+    const Response response =
+        infer(R"({"id":"7","inputs":[{"name":"input","shape":[3,2],"datatype":"FP32",)"
+              R"("data":[10,5,1,1,1,1]}],"parameters":{"background_rows":2,"samples":4}})",
+              {}, path);
+    EXPECT_EQ(response.status, 200) << response.body;
+    EXPECT_EQ(
+        response.body,
+        R"({"column":0,"explanations":[{"base_value":4.0,"contributions":{"age":4.0,)"
+        R"("amount":18.0},"samples":4,"standard_errors":{"age":0.0,"amount":0.0},"value":26.0}],)"
+        R"("features":["amount","age"],"id":"7","method":"permutation_sampling",)"
+        R"("model_name":"fraud","model_version":"1","output":"score","scale":"output"})");
+  }
+}
+
+TEST_F(InferenceTest, says_why_it_does_not_explain) {
+  const auto refused = [&](const std::string& parameters, int status = 400,
+                           const std::string& more = "") {
+    const Response response =
+        infer(R"({"inputs":[{"name":"input","shape":[2,2],"datatype":"FP32","data":[10,5,1,1]}])" +
+                  more + R"(,"parameters":{)" + parameters + "}}",
+              {}, "/v2/models/fraud/explain");
+    EXPECT_EQ(response.status, status) << response.body;
+    return parse_json(response.body).value().text("error");
+  };
+  EXPECT_NE(refused("").find("background_rows"), std::string::npos);
+  EXPECT_NE(refused(R"("background_rows":2)").find("none to explain"), std::string::npos);
+  EXPECT_NE(refused(R"("background_rows":1,"budget_ms":10001)").find("from 1 to 10000"),
+            std::string::npos);
+  EXPECT_NE(refused(R"("background_rows":"1")").find("whole number"), std::string::npos);
+  EXPECT_NE(refused(R"("background_rows":1)", 400, R"(,"outputs":[{"name":"other"}])")
+                .find("no output 'other'"),
+            std::string::npos);
+  EXPECT_NE(
+      refused(R"("background_rows":1)", 400, R"(,"outputs":[{"name":"score"},{"name":"score"}])")
+          .find("one output"),
+      std::string::npos);
+  // A microsecond is no time for two samples.
+  refused(R"("background_rows":1,"timeout":1)", 504);
+  EXPECT_EQ(infer("{}", {}, "/v2/models/nobody/explain").status, 404);
+  EXPECT_EQ(infer("{}", {}, "/v2/models/fraud/versions/7/explain").status, 404);
+  EXPECT_EQ(infer("{", {}, "/v2/models/fraud/explain").status, 400);
+}
+
 TEST_F(InferenceTest, says_503_while_a_deployment_has_no_version) {
   world_.apply("Deployment", "waiting", R"({"model":"other"})");
   ASSERT_TRUE(world_.deployments->tick().ok());

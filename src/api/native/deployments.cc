@@ -1,4 +1,5 @@
 // Deployments and the hot path: entity ids in, prediction out.
+#include "api/explanation.h"
 #include "api/native/exchange.h"
 #include "api/native/predict_codec.h"
 #include "api/native/services.h"
@@ -49,11 +50,61 @@ net::Route predict_route(Services& services) {
   return route;
 }
 
+Value entity_value(const EntityKeys& keys) {
+  Value value = Value::object();
+  for (const auto& [name, part] : keys) {
+    if (const auto* text = std::get_if<std::string>(&part)) {
+      value[name] = *text;
+    } else {
+      value[name] = std::get<std::int64_t>(part);
+    }
+  }
+  return value;
+}
+
+Result<Value> explain(Services& services, const net::Request& request) {
+  PredictRequest parsed;
+  FALAJ_TRY(parse_predict(request.body, parsed));
+  serving::ExplainJob job;
+  for (const ExplainParameter& parameter : explain_parameters()) {
+    if (!request.query_param(parameter.name)) continue;
+    const std::int64_t number = FALAJ_TRY(
+        query_integer(request, parameter.name, 0, static_cast<std::int64_t>(parameter.most)));
+    FALAJ_TRY(set_parameter(parameter, static_cast<std::uint64_t>(number), job.question));
+  }
+  job.deadline = request.deadline;
+  job.gone = request.gone;
+  const std::string& name = request.params.find("name")->second;
+  const auto live = FALAJ_TRY(services.deployments.find(project_of(request), name));
+  Value reply =
+      to_value(FALAJ_TRY(services.deployments.explain(*live, parsed.entities, std::move(job))));
+  reply["deployment"] = name;
+  reply["model"] = live->version.model;
+  reply["version"] = live->version.version;
+  Value::Array& rows = reply["explanations"].as_array();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i]["entity"] = entity_value(parsed.entities[i]);
+  }
+  return reply;
+}
+
+net::Route explain_route(Services& services) {
+  net::Route route = value_route(
+      net::Method::kPost, "/api/v1/deployments/{name}:explain",
+      {"serving.predict", net::Target::object("Deployment", "name")},
+      "What each feature of an entity added to its score. The last ?background_rows entities are "
+      "compared with; ?budget_ms, ?samples and ?seed bound the work.",
+      [&services](const net::Request& request) { return explain(services, request); });
+  route.body_bytes_max = 1 << 20;
+  return route;
+}
+
 }  // namespace
 
 std::vector<net::Route> deployment_routes(Services& services) {
   std::vector<net::Route> routes;
   routes.push_back(predict_route(services));
+  routes.push_back(explain_route(services));
   routes.push_back(value_route(
       net::Method::kGet, "/api/v1/deployments", {"models.read", net::Target::listed("Deployment")},
       "State, version and latency of every deployment.",

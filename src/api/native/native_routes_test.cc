@@ -157,6 +157,27 @@ TEST_F(NativeRoutesTest, one_reply_is_of_one_version) {
   EXPECT_EQ(mixed, 0);
 }
 
+TEST_F(NativeRoutesTest, an_entity_is_explained_against_others) {
+  ASSERT_TRUE(world_.append("activity", "customer_id,at,amount,age\n2,2026-01-01,4,20\n").ok());
+  ASSERT_EQ(promote(world_.register_linear(2, 0)).status, 200);
+  const std::string body = R"({"entities":[{"customer_id":1},{"customer_id":2}]})";
+  const std::string path = "/api/v1/deployments/fraud:explain";
+  const Response reply = send(Method::kPost, path, "project=pay&background_rows=1&samples=3", body);
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const Value value = parse_json(reply.body).value();
+  EXPECT_EQ(value.text("deployment"), "fraud");
+  EXPECT_EQ(value.text("method"), "permutation_sampling");
+  ASSERT_EQ(value["explanations"].as_array().size(), 1u);
+  const Value& row = value["explanations"].as_array()[0];
+  EXPECT_EQ(to_json(row["entity"]), R"({"customer_id":1})");
+  EXPECT_EQ(row["contributions"].number("amount"), 12);
+  EXPECT_EQ(row["contributions"].number("age"), 10);
+  EXPECT_EQ(row.number("base_value"), 28);
+  EXPECT_EQ(send(Method::kPost, path, "project=pay", body).status, 400) << "no background";
+  EXPECT_EQ(send(Method::kPost, path, "project=pay&budget_ms=0", body).status, 400);
+  EXPECT_EQ(send(Method::kPost, path, "project=pay&samples=x", body).status, 400);
+}
+
 TEST_F(NativeRoutesTest, setting_an_alias_says_what_became_of_its_deployments) {
   const std::int64_t good = world_.register_linear(1, 0);
   Value reply = parse_json(promote(good).body).value();

@@ -6,8 +6,10 @@
 #include <string>
 
 #include "cli/advise.h"
+#include "cli/bench/bench.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/explain.h"
 #include "cli/feature_commands.h"
 #include "cli/internal/words.h"
 #include "cli/job_commands.h"
@@ -49,6 +51,7 @@ class Tree {
   void add_features();
   void add_infer(CLI::App& features);
   void add_models();
+  void add_explain(CLI::App& models);
   void add_rollouts();
   void add_watch();
   void add_jobs();
@@ -69,6 +72,7 @@ class Tree {
   void add_advise(CLI::App& train);
   void add_topology();
   void add_checkpoints();
+  void add_bench();
   void add_config();
   void add_rest();
 
@@ -91,6 +95,8 @@ class Tree {
   AdviseChoice advise_;
   KeepChoice keep_;
   JobChoice job_;
+  ExplainChoice explain_;
+  bench::BenchChoice bench_;
   CLI::App root_;
   int exit_ = 0;
 };

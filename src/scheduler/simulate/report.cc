@@ -2,43 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <numeric>
+
+#include "base/html_report.h"
 
 namespace falaj::scheduler::simulate {
 namespace {
 
-constexpr double kWidth = 860;
-constexpr double kHeight = 300;
-constexpr double kLeft = 70;
-constexpr double kBottom = 34;
-constexpr double kTop = 10;
 constexpr std::array<const char*, 8> kColours = {"#0f766e", "#b45309", "#4338ca", "#be123c",
                                                  "#15803d", "#0369a1", "#7e22ce", "#475569"};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 template <class... Args>
 std::string format(const char* pattern, Args... args) {
@@ -56,56 +29,13 @@ std::string human_seconds(double seconds) {
 
 const char* colour(std::size_t index) { return kColours[index % kColours.size()]; }
 
-// A plot with its axes; values are mapped by the two functions of the caller.
-class Plot {
- public:
-  explicit Plot(const std::string& label) {
-    out_ = format("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth, kHeight);
-    out_ += escaped(label) + "\">";
-    out_ += format("<path class=\"axis\" d=\"M%.0f %.0fV%.0fH%.0f\"/>", kLeft, kTop,
-                   kHeight - kBottom, kWidth - 10);
-  }
-
-  // Shares of the plot's area, (0, 0) at the lower left.
-  static double x(double share) { return kLeft + share * (kWidth - 10 - kLeft); }
-  static double y(double share) { return kHeight - kBottom - share * (kHeight - kBottom - kTop); }
-
-  void tick_x(double share, const std::string& text) {
-    out_ += format("<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>", x(share), y(0), y(1));
-    const char* anchor = share > 0.99 ? "end" : "middle";  // The last would be cut off.
-    out_ += format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x(share), y(0) + 18, anchor);
-    out_ += escaped(text) + "</text>";
-  }
-  void tick_y(double share, const std::string& text) {
-    out_ += format("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", x(0), y(share), x(1));
-    out_ += format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", kLeft - 6, y(share) + 4);
-    out_ += escaped(text) + "</text>";
-  }
-  void line(const std::vector<std::pair<double, double>>& points, const char* stroke,
-            double width) {
-    out_ += format("<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" points=\"", stroke,
-                   width);
-    for (const auto& [px, py] : points) out_ += format("%.1f,%.1f ", x(px), y(py));
-    out_ += "\"/>";
-  }
-  std::string done() const { return out_ + "</svg>"; }
-
- private:
-  std::string out_;
-};
-
 std::string legend(const std::vector<Summary>& summaries) {
   std::string out = "<p class=\"legend\">";
   for (std::size_t i = 0; i < summaries.size(); ++i) {
     out += format("<span><i style=\"background:%s\"></i>", colour(i)) +
-           escaped(summaries[i].policy) + "</span>";
+           html_escaped(summaries[i].policy) + "</span>";
   }
   return out + "</p>";
-}
-
-double log_share(double value, double low, double high) {
-  const double inside = std::clamp(value, low, high);
-  return (std::log10(inside) - std::log10(low)) / (std::log10(high) - std::log10(low));
 }
 
 // Positions, the highlighted last: it is drawn on top.
@@ -125,7 +55,7 @@ double line_width(const Summary& summary, const std::string& highlight) {
 std::string completion_plot(const std::vector<Summary>& summaries, const std::string& highlight) {
   constexpr double kLow = 10;
   constexpr double kHigh = 1e7;
-  Plot plot("Share of jobs that completed within a time");
+  HtmlPlot plot("Share of jobs that completed within a time");
   constexpr std::array<double, 6> kTicks = {60, 3600, 21'600, 86'400, 604'800, 4'320'000};
   for (const double tick : kTicks) plot.tick_x(log_share(tick, kLow, kHigh), human_seconds(tick));
   for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
@@ -154,7 +84,7 @@ std::string queue_plot(const std::vector<Summary>& summaries, const std::string&
       days = std::max(days, at);
     }
   }
-  Plot plot("Waiting jobs over time");
+  HtmlPlot plot("Waiting jobs over time");
   for (int part = 0; part <= 6; ++part) {
     plot.tick_x(part / 6.0, format("day %.0f", days * part / 6.0));
   }
@@ -180,7 +110,7 @@ std::string bars(const std::vector<Summary>& summaries, const std::string& highl
     const Summary& summary = summaries[i];
     const double share = log_share(summary.jct.mean, 100, most);
     out += "<span" + std::string(summary.policy == highlight ? " class=\"ours\"" : "") + ">" +
-           escaped(summary.policy) + "</span>";
+           html_escaped(summary.policy) + "</span>";
     out += format("<b style=\"width:%.1f%%;background:%s\"></b>", std::max(1.0, 100 * share),
                   colour(i));
     out += "<em>" + human_seconds(summary.jct.mean) + "</em>";
@@ -190,7 +120,7 @@ std::string bars(const std::vector<Summary>& summaries, const std::string& highl
 
 std::string row(const Summary& s, const std::string& highlight) {
   std::string out = s.policy == highlight ? "<tr class=\"ours\">" : "<tr>";
-  out += "<th scope=\"row\">" + escaped(s.policy) + "</th>";
+  out += "<th scope=\"row\">" + html_escaped(s.policy) + "</th>";
   for (const double seconds : {s.jct.mean, s.jct.p50, s.jct.p99, s.wait.mean}) {
     out += "<td>" + human_seconds(seconds) + "</td>";
   }
@@ -215,40 +145,18 @@ std::string table(const std::vector<Summary>& summaries, const std::string& high
   return out + "</tbody></table></div>";
 }
 
-constexpr const char* kStyle =
-    "<style>:root{color-scheme:light dark;--ink:#1f2937;--paper:#fff;--faint:#6b7280;"
-    "--rule:#e5e7eb;--mark:#ecfdf5}@media(prefers-color-scheme:dark){:root{--ink:#e5e7eb;"
-    "--paper:#111827;--faint:#9ca3af;--rule:#374151;--mark:#064e3b}}"
-    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);"
-    "max-width:960px;margin:2rem auto;padding:0 1rem}h1{margin-bottom:0}h2{margin-top:2rem}"
-    ".sub,svg text{color:var(--faint);fill:var(--faint);font-size:13px}svg{width:100%}"
-    ".axis{fill:none;stroke:var(--faint)}.grid{fill:none;stroke:var(--rule)}"
-    ".legend span{margin-right:1rem;white-space:nowrap}.legend i{display:inline-block;width:1em;"
-    "height:.3em;margin-right:.4em;vertical-align:middle}.wide{overflow-x:auto}"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}"
-    "th,td{padding:.3rem .5rem;text-align:right;border-bottom:1px solid var(--rule)}"
-    "td{white-space:nowrap}th:first-child{text-align:left}tr.ours{background:var(--mark)}"
-    ".bars{display:grid;grid-template-columns:auto 1fr auto;gap:.3rem .8rem;align-items:center}"
-    ".bars b{height:1em;border-radius:2px}.bars em{font-style:normal;text-align:right}"
-    ".ours{font-weight:600}</style>";
-
 }  // namespace
 
 std::string html_report(const ReportText& text, const std::vector<Summary>& summaries,
                         const std::string& highlight) {
-  std::string out = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>";
-  out += escaped(text.title) +
-         "</title><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">";
-  out += kStyle;
-  out += "</head><body>\n<h1>" + escaped(text.title) + "</h1><p class=\"sub\">" +
-         escaped(text.subtitle) + "</p>\n";
+  std::string out = html_begin(text.title, text.subtitle);
   out += "<h2>Mean time from submission to end</h2><p class=\"sub\">Logarithmic.</p>" +
          bars(summaries, highlight) + "\n";
   out += "<h2>All figures</h2>" + table(summaries, highlight) + "\n";
   out += "<h2>How many jobs were done within</h2>" + legend(summaries) +
          completion_plot(summaries, highlight) + "\n";
   out += "<h2>Jobs that wait</h2>" + legend(summaries) + queue_plot(summaries, highlight) + "\n";
-  return out + "</body></html>\n";
+  return out + html_end();
 }
 
 }  // namespace falaj::scheduler::simulate

@@ -83,6 +83,7 @@ struct Deployments::Impl {
 
   Mutex ticking;  // One reconciler at a time; readers never take it.
   Published<Table> table;
+  mutable std::atomic<unsigned> explaining = 0;  // Explanations that run now.
 
   Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
   Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version)
@@ -99,6 +100,9 @@ struct Deployments::Impl {
   void publish(const Table& next) { table.replace(std::make_shared<const Table>(next)); }
   void log_rows(const LiveModel& live, std::span<const Tensor> inputs,
                 const std::vector<Tensor>& outputs, const std::string& request_id) const;
+  // The features of an entity as they are now, in the model's order.
+  Status read_features(const LiveModel& live, const EntityKeys& keys, Timestamp now,
+                       features::OnlineRow& read, std::vector<float>& row) const;
   // Fills `logged` with what the sink is to be offered once the whole request is answered.
   Status answer(const LiveModel& live, const EntityKeys& keys, EntityPrediction& prediction,
                 Prediction& logged) const;

@@ -23,7 +23,25 @@ struct TreesShape {
   std::vector<float> base_values;
   float scale = 0.1f;  // Of the leaves.
   std::vector<std::int64_t> labels{0, 1};
+  bool covers = false;  // Whether it says how many rows came by each node.
 };
+
+// From the leaves up: children stand after their parent. Some leaves saw nobody.
+inline void add_covers(onnx::Trees& trees, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  trees.hitrates.assign(trees.treeids.size(), 0);
+  for (std::size_t at = trees.treeids.size(); at-- > 0;) {
+    if (trees.modes[at] == onnx::Mode::kLeaf) {
+      trees.hitrates[at] = random() % 10 == 0 ? 0.0f : static_cast<float>(1 + random() % 1000);
+      continue;
+    }
+    const std::size_t first = at - static_cast<std::size_t>(trees.nodeids[at]);
+    float& yes = trees.hitrates[first + static_cast<std::size_t>(trees.truenodeids[at])];
+    const float no = trees.hitrates[first + static_cast<std::size_t>(trees.falsenodeids[at])];
+    if (yes + no == 0) yes = 1;  // Only where both are leaves.
+    trees.hitrates[at] = yes + no;
+  }
+}
 
 // Trees grown at random leaves, as leaf-wise engines do: deep on one side, shallow on the other.
 inline onnx::Trees random_trees(const TreesShape& shape, std::uint64_t seed) {
@@ -85,6 +103,7 @@ inline onnx::Trees random_trees(const TreesShape& shape, std::uint64_t seed) {
       }
     }
   }
+  if (shape.covers) add_covers(out, seed);
   return out;
 }
 

@@ -54,16 +54,15 @@ class CompiledTrees::Builder {
     FALAJ_TRY(take_weights());
     to_.nodes_.push_back(leaf_node(0));  // Spare lanes walk this.
     to_.second_.assign(to_.two_columns_ ? 1 : 0, 0);
+    if (!from_.hitrates.empty()) to_.covers_.push_back(0);
     for (std::size_t tree = 0; tree + 1 < starts_.size(); ++tree) FALAJ_TRY(add_tree(tree));
     group();
+    to_.trees_ = std::move(made_);
+    to_.prepare_explaining();
     return {};
   }
 
  private:
-  struct Made {
-    std::uint32_t root = 0;
-    std::uint32_t depth = 0;
-  };
   struct Pending {
     std::size_t from = 0;  // In the arrays.
     std::uint32_t at = 0;  // In nodes_.
@@ -162,7 +161,7 @@ class CompiledTrees::Builder {
 
   // Breadth first, children side by side. Every node is placed once, so no cycle is walked.
   Status add_tree(std::size_t tree) {
-    Made made;
+    Tree made;
     made.root = place_node();
     std::vector<bool> placed(starts_[tree + 1] - starts_[tree]);
     std::vector<Pending> queue{{starts_[tree], made.root, 0}};
@@ -171,6 +170,7 @@ class CompiledTrees::Builder {
       if (placed[now.from - starts_[tree]]) return refused("a node with two parents");
       placed[now.from - starts_[tree]] = true;
       made.depth = std::max(made.depth, now.depth);
+      if (!to_.covers_.empty()) to_.covers_[now.at] = from_.hitrates[now.from];
       if (from_.modes[now.from] == onnx::Mode::kLeaf) {
         FALAJ_TRY(set_leaf(now));
       } else {
@@ -184,6 +184,7 @@ class CompiledTrees::Builder {
   std::uint32_t place_node() {
     to_.nodes_.emplace_back();
     if (to_.two_columns_) to_.second_.push_back(0);
+    if (!to_.covers_.empty()) to_.covers_.push_back(0);
     return static_cast<std::uint32_t>(to_.nodes_.size() - 1);
   }
 
@@ -238,7 +239,7 @@ class CompiledTrees::Builder {
         Group& group = to_.groups_.emplace_back();
         group.places.fill(kBlock);
         for (std::size_t lane = 0; lane < std::min(kLanes, count - at); ++lane) {
-          const Made& made = made_[first + order[at + lane]];
+          const Tree& made = made_[first + order[at + lane]];
           group.roots[lane] = made.root;
           group.places[lane] = order[at + lane];
           group.depth = std::max(group.depth, made.depth);
@@ -255,7 +256,7 @@ class CompiledTrees::Builder {
   std::vector<std::map<std::int64_t, std::size_t>> by_node_;  // Of each tree: id → place.
   std::vector<float> first_;
   std::vector<float> second_;
-  std::vector<Made> made_;
+  std::vector<Tree> made_;
 };
 
 Result<CompiledTrees> CompiledTrees::compile(const onnx::Trees& trees) {

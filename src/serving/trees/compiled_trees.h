@@ -10,10 +10,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "onnx/trees.h"
+#include "serving/trees/quadrature.h"
 
 namespace falaj::serving {
 
@@ -36,6 +38,24 @@ class CompiledTrees {
     std::int64_t label = 0;         // Of a classifier.
   };
   Answer answer(std::span<const float> row) const;
+
+  // Why a row has its sum. A feature that is not known sends a row down both branches of a split,
+  // in the shares in which rows of training came by; the contributions are the Shapley values of
+  // that game, exactly (contributions.cc): base() + their sum = the sum of the trees.
+  //
+  // Whether that is possible: the file says how many rows came by each node (hitrates), those of
+  // children add up to their parent's, and no tree is deeper than kExplainedDepthMax.
+  bool explains() const { return !covers_.empty(); }
+  // Whether scores are the logistic of the sum that is explained.
+  bool is_logistic() const { return logistic_; }
+  // What the trees add up to when nothing is known of a row.
+  double base() const { return expected_; }
+  // Of the sum before the logistic; of two columns the second. `contributions` has columns()
+  // places and is overwritten. FJ-0013 once `late()`, which is asked every now and then, is true.
+  // Cost: nodes × half their tree's depth.
+  Status explain(std::span<const float> row, std::span<double> contributions,
+                 const std::function<bool()>& late) const;
+  static constexpr std::size_t kExplainedDepthMax = 256;
 
  private:
   static constexpr std::size_t kLanes = 8;
@@ -63,7 +83,20 @@ class CompiledTrees {
     float first = 0;
     float second = 0;  // Only with two columns of weights.
   };
+  struct Tree {
+    std::uint32_t root = 0;
+    std::uint32_t depth = 0;
+  };
   class Builder;
+  class Contributions;  // Of one row; see contributions.cc.
+
+  // After covers_ and trees_ are known: forgets them when they are of no use.
+  void prepare_explaining();
+  bool covers_add_up() const;
+  double expected_below(std::uint32_t node) const;
+  double weight_of(std::uint32_t leaf) const {
+    return two_columns_ ? second_[leaf] : nodes_[leaf].value;
+  }
 
   std::span<const float> cells_of(std::span<const float> row) const;
   template <bool kTwoColumns>
@@ -81,6 +114,11 @@ class CompiledTrees {
   std::vector<float> second_;  // By node: the second column's weight of a leaf.
   std::vector<Group> groups_;
   std::vector<Block> blocks_;
+  // For explain(); empty when it is not possible.
+  std::vector<float> covers_;  // By node.
+  std::vector<Tree> trees_;
+  std::vector<Quadrature> rules_;  // By their number of points, as far as a tree needs it.
+  double expected_ = 0;
 };
 
 }  // namespace falaj::serving

@@ -31,7 +31,7 @@ Tensor tensor_of(const std::string& name, const char* datatype, std::vector<std:
   return tensor;
 }
 
-class TreesSession final : public Session {
+class TreesSession final : public Session, private RowExplainer {
  public:
   TreesSession(std::unique_ptr<Session> inner, CompiledTrees trees)
       : inner_(std::move(inner)), trees_(std::move(trees)) {}
@@ -60,6 +60,8 @@ class TreesSession final : public Session {
     }
     return answers(matrix, rows);
   }
+
+  const RowExplainer* explainer() const override { return trees_.explains() ? this : nullptr; }
 
   // Whether both give the same bits on every row. An error when `inner` could not be asked.
   Result<bool> agrees(std::span<const float> rows) const {
@@ -91,6 +93,15 @@ class TreesSession final : public Session {
   std::unique_ptr<Session> give_up() { return std::move(inner_); }
 
  private:
+  Scale scale() const override { return trees_.is_logistic() ? Scale::kLogOdds : Scale::kSum; }
+  std::size_t explained_features() const override { return trees_.columns(); }
+  std::size_t explained_column() const override { return trees_.width() - 1; }
+  double base() const override { return trees_.base(); }
+  Status explain(std::span<const float> row, std::span<double> contributions,
+                 const std::function<bool()>& late) const override {
+    return trees_.explain(row, contributions, late);
+  }
+
   bool fits(const Tensor& input) const {
     const auto columns = static_cast<std::int64_t>(trees_.columns());
     return input.name == signature().inputs[0].name && input.datatype == "FP32" &&

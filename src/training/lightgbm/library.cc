@@ -35,6 +35,7 @@ constexpr int kFloat32 = 0;
 constexpr int kRowMajor = 1;
 constexpr int kPredictNormal = 0;
 constexpr int kPredictLeaf = 2;
+constexpr int kPredictContributions = 3;
 constexpr int kImportanceGain = 1;
 
 Error failed(const Functions& functions, const std::string& what) {
@@ -204,6 +205,10 @@ Result<std::vector<std::int32_t>> Booster::leaves(const Matrix& matrix, std::siz
   std::vector<std::int32_t> leaves(raw.size());
   for (std::size_t i = 0; i < raw.size(); ++i) leaves[i] = static_cast<std::int32_t>(raw[i]);
   return leaves;
+}
+
+Result<std::vector<double>> Booster::contributions(const Matrix& matrix) const {
+  return predict(matrix, kPredictContributions, matrix.columns + 1);
 }
 
 }  // namespace falaj::training::lightgbm

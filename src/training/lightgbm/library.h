@@ -63,6 +63,9 @@ class Booster {
   Result<std::vector<double>> scores(const Matrix& matrix) const;
   // rows × trees: the leaf each row ends in.
   Result<std::vector<std::int32_t>> leaves(const Matrix& matrix, std::size_t trees) const;
+  // rows × (features + 1): what each feature added to the sum of the trees, then what that sum is
+  // when nothing is known.
+  Result<std::vector<double>> contributions(const Matrix& matrix) const;
   // For prediction.
   void set_threads(std::int64_t threads) { threads_ = threads; }
 

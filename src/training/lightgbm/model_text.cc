@@ -145,6 +145,10 @@ Result<Tree> read_tree(const Block& block, std::size_t features) {
     tree.nodes.push_back(node);
   }
   FALAJ_TRY(check_links(tree));
+  if (!find(block, "internal_count").empty() && !find(block, "leaf_count").empty()) {
+    tree.node_covers = FALAJ_TRY(parse_list<double>(block, "internal_count", count));
+    tree.leaf_covers = FALAJ_TRY(parse_list<double>(block, "leaf_count", count + 1));
+  }
   return tree;
 }
 

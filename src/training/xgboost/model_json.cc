@@ -78,6 +78,7 @@ struct Nodes {
   const Value::Array* feature;
   const Value::Array* value;  // A split's threshold, or a leaf's value.
   const Value::Array* default_left;
+  const Value::Array* cover = nullptr;  // Null: it does not say.
   std::size_t size = 0;
 };
 
@@ -93,6 +94,9 @@ Result<Nodes> nodes_of(const Value& tree) {
   nodes.feature = FALAJ_TRY(list_of(tree, "split_indices", nodes.size));
   nodes.value = FALAJ_TRY(list_of(tree, "split_conditions", nodes.size));
   nodes.default_left = FALAJ_TRY(list_of(tree, "default_left", nodes.size));
+  if (tree.has("sum_hessian")) {
+    nodes.cover = FALAJ_TRY(list_of(tree, "sum_hessian", nodes.size));
+  }
   return nodes;
 }
 
@@ -140,10 +144,18 @@ class TreeReader {
     if (leaf) {
       place_[node] = ~static_cast<std::int32_t>(tree_.leaves.size());
       tree_.leaves.push_back(FALAJ_TRY(float_of((*nodes_.value)[node])));
+      FALAJ_TRY(add_cover(node, tree_.leaf_covers));
     } else {
       place_[node] = static_cast<std::int32_t>(splits_.size());
       splits_.push_back(node);
+      FALAJ_TRY(add_cover(node, tree_.node_covers));
     }
+    return {};
+  }
+
+  Status add_cover(std::size_t node, std::vector<double>& covers) {
+    if (nodes_.cover == nullptr) return {};
+    covers.push_back(FALAJ_TRY(float_of((*nodes_.cover)[node])));
     return {};
   }
 

@@ -45,12 +45,15 @@ net::Route later_route(net::Method method, std::string_view path, Demand demand,
 void run_infer(const serving::Deployments& deployments, const net::Request& request,
                const LivePtr& live, InferRequest& parsed, serving::InferDone done);
 
+// How many bytes of the body are JSON, as Inference-Header-Content-Length says; nothing without it.
+Result<std::optional<std::size_t>> json_length(const net::Request& request);
 // The body, unpacked when its Content-Encoding says so: `unpacked` then holds it. 501 for a coding
 // that is not known here.
 Result<std::string_view> plain_body(const net::Request& request, std::string& unpacked);
 // Packs a large answer for a client that takes it so.
 Status pack_reply(const net::Request& request, net::Response& response);
 
+std::vector<net::Route> explain_routes(InferenceServices services);
 std::vector<net::Route> repository_routes(InferenceServices services);
 std::vector<net::Route> v1_routes(InferenceServices services);
 
