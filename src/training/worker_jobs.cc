@@ -211,7 +211,7 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
   work.env.emplace_back("FALAJ_PARAMS", to_json(payload["params"]));
 #if defined(__SANITIZE_ADDRESS__)
   // At its end the leak check traces its own process, which the sandbox refuses.
-  work.env.emplace_back("ASAN_OPTIONS", "detect_leaks=0");
+  work.env.emplace_back("ASAN_OPTIONS", "detect_leaks=0:quarantine_size_mb=4");
 #endif
   work.sandbox.read_write.push_back(folders.all);
   work.sandbox.read_write.push_back(folders.memory);  // Memory, which is limited as such.
