@@ -13,6 +13,7 @@ import socket
 import ssl
 import tempfile
 import unittest
+from collections import Counter
 
 import shop
 from program import PATIENCE_SECONDS, Reply, Server
@@ -115,7 +116,9 @@ class Arena(unittest.TestCase):
             return
         # By name only: the difference of two whole states takes longer to print than to find.
         parts = [name for name in now if now[name] != self.before[name]] if self.before else now
-        self.fail(f"a refused attack changed {parts}")
+        old, new = (Counter(state["changes"]) for state in (self.before or now, now))
+        came, went = dict(new - old), dict(old - new)
+        self.fail(f"a refused attack changed {parts}: {came} came, {went} went")
 
     def says_nothing_internal(self, body):
         found = INTERNAL.search(body)

@@ -106,8 +106,10 @@ class Fortress(Arena):
         seen["changes"] = [
             (entry["action"], entry["object"])
             for entry in ask("/api/v1/audit?limit=1000")["entries"]
+            # Refused sign-ins are told together, now and then: what was refused, not a change.
             if not entry["action"].startswith(
-                ("access.", "audit.", "model.refused", "residency.refuse", "session.")
+                ("access.", "audit.", "model.refused", "residency.refuse", "session.",
+                 "sign_in.refused")
             )
         ]
         return seen
