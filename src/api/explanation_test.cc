@@ -46,6 +46,13 @@ TEST(ExplainParameters, have_bounds_and_kinds) {
   EXPECT_EQ(parse_explain_parameters("{", question).error().id, ErrorId::kMalformedJson);
 }
 
+TEST(ExplainParameters, of_no_bytes_at_all_are_refused) {
+  Question question;
+  const Status read = parse_explain_parameters({}, question);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().id, ErrorId::kMalformedJson);
+}
+
 TEST(ExplanationValue, leaves_out_the_errors_of_what_is_exact) {
   serving::explain::Explanation exact;
   exact.output = "p";

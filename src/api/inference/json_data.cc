@@ -294,6 +294,7 @@ Result<simdjson::dom::object> parse_object(std::string_view json) {
                                              " bytes, at most " + std::to_string(kJsonBytesMax) +
                                              " are read; use the binary data format");
   }
+  if (json.empty()) json = "";  // of no bytes from nowhere the parser would still copy
   KeptParser& kept = kept_parser();
   kept.largest = std::max(kept.largest, json.size());
   element document;
