@@ -15,6 +15,12 @@ class Refused(Exception):
     """The race does not count: the answers differ, or a contestant failed."""
 
 
+def clock_ticks(pid: int) -> tuple[int, int]:
+    """Of user and system time: of its own threads, and of the children it waited for."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12]), int(words[13]) + int(words[14])
+
+
 class Program:
     """A child process that prints `ready URL` once it serves."""
 
@@ -41,8 +47,22 @@ class Program:
 
     def cpu_seconds(self) -> float:
         """User and system time so far, of all its threads: what a busy machine does not distort."""
-        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return clock_ticks(self.process.pid)[0] / os.sysconf("SC_CLK_TCK")
+
+    def family_cpu_seconds(self) -> float:
+        """The same with the processes it started and theirs, whether they ended or not."""
+        ticks, left = 0, [self.process.pid]
+        while left:
+            pid = left.pop()
+            try:
+                own, ended_children = clock_ticks(pid)
+                tasks = list(Path(f"/proc/{pid}/task").iterdir())
+                for task in tasks:
+                    left += map(int, (task / "children").read_text().split())
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # It ended meanwhile: its parent knows its time once it waited for it.
+            ticks += own + ended_children
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> float:
         """Asks it to end, waits, and says how long that took; harmless when it ended already."""
