@@ -91,8 +91,9 @@ Status check(const net::Request& request, std::string_view action, ObjectRef obj
   const AccessRequest asked = asking(request, action, object);
   const security::access::Decision decision = policies_of(request).decide(asked);
   if (decision.allowed) return {};
-  tell(request, security::access::denial_of(asked, decision, request.request_id));
-  return security::access::refusal(policies_of(request), asked, decision);
+  Error told = security::access::refusal(policies_of(request), asked, decision);
+  tell(request, security::access::denial_of(asked, decision, told, request.request_id));
+  return told;
 }
 
 Status note_denied(const net::Request& request, std::string_view action, ObjectRef object,
@@ -107,7 +108,7 @@ Status note_denied(const net::Request& request, std::string_view action, ObjectR
     decision = {false, security::access::Because::kNotTheirs, nullptr};
     sentence = outcome.error().message;
   }
-  tell(request, security::access::denial_of(asked, decision, request.request_id, sentence));
+  tell(request, security::access::denial_of(asked, decision, outcome.error(), request.request_id, sentence));
   return outcome;
 }
 

@@ -352,7 +352,7 @@ Status Gate::limit_predictions(const std::string& project, net::Request& request
 }
 
 Error Gate::deny(const Asked& asked, const Decision& decision, Error answer) {
-  denied(access::denial_of(asked.request, decision, asked.request_id));
+  denied(access::denial_of(asked.request, decision, answer, asked.request_id));
   return answer;
 }
 

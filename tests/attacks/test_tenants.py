@@ -1,6 +1,7 @@
 """Groups 11, 25–27 and 29: one tenant's editor reaches for another tenant's things."""
 
 import concurrent.futures
+import json
 import unittest
 
 import onnx_bytes as onnx
@@ -225,6 +226,7 @@ class Reaching(Fortress):
                 "/api/v1/objects/Model/shop?project=paymentz",
             ),
             ("/v2/models/payments.shop", "/v2/models/paymentz.shop"),
+            ("/api/v1/audit/1", "/api/v1/audit/999999999"),
         ]
         for theirs, nobodys in pairs:
             path = filled(theirs, self.ids["payments"])
@@ -234,6 +236,17 @@ class Reaching(Fortress):
             self.assertEqual(first.status, second.status, path)
             self.assertEqual(first.code, second.code, path)
             self.assertEqual(sorted(first.headers), sorted(second.headers), path)
+            self.assertEqual(self.why_denied(first, path), self.why_denied(second, other), path)
+
+    def why_denied(self, reply, path):
+        """What the caller is told of a denial afterwards, without what they asked for."""
+        asked = self.attack("mallory", "GET", f"/api/v1/access/denials/{reply.headers["x-request-id"]}")
+        self.assertEqual(asked.status, 200, f"{path}: {asked.text}")
+        told = json.loads(asked.body)
+        for own in ("request_id", "at", "name", "reason"):
+            told.pop(own)
+        self.assertNotIn("payments", json.dumps(told), path)
+        return told
 
     def test_lists_show_only_one_s_own(self):
         for path in ("/api/v1/objects", "/api/v1/projects", f"/api/v1/objects{AT}&kind=Model"):

@@ -150,14 +150,11 @@ Result<Value> denial(Services& services, const net::Request& request) {
     return reply;
   }
   if (found->principal.empty() || found->principal != principal_of(request).id) return unknown;
-  if (found->because == access::Because::kNotTheirs) {
-    reply["reason"] = found->sentence;  // The very words of the refusal.
-    return reply;
-  }
-  const access::AccessRequest again = asking(request, found->action, object);
-  const access::Decision now = policies_of(request).decide(again);
-  reply["reason"] = now.allowed ? "it would be allowed now"
-                                : access::refusal(policies_of(request), again, now).message;
+  const bool allowed_now = found->because != access::Because::kNotTheirs &&
+                           may(request, found->action, object);
+  // What was not found may be another's or nobody's: whose it is would tell which.
+  if (!allowed_now && found->told.code == Code::kNotFound) reply["project"] = "";
+  reply["reason"] = allowed_now ? "it would be allowed now" : found->told.message;
   return reply;
 }
 

@@ -4,8 +4,8 @@
 
 namespace falaj::security::access {
 
-Denial denial_of(const AccessRequest& request, const Decision& decision, std::string request_id,
-                 std::string sentence) {
+Denial denial_of(const AccessRequest& request, const Decision& decision, Error told,
+                 std::string request_id, std::string sentence) {
   Denial denial;
   denial.at = request.now;
   denial.request_id = std::move(request_id);
@@ -17,6 +17,7 @@ Denial denial_of(const AccessRequest& request, const Decision& decision, std::st
   denial.because = decision.because;
   denial.rule = decision.rule == nullptr ? "" : decision.rule->name;
   denial.sentence = sentence.empty() ? explain(request, decision) : std::move(sentence);
+  denial.told = std::move(told);
   return denial;
 }
 

@@ -30,11 +30,13 @@ struct Denial {
   Because because = Because::kNoPermit;
   std::string rule;      // The grant that decided, if one did.
   std::string sentence;  // explain(), for who may know all of it.
+  // As its caller read it: what "not found" hid is hidden when they ask why.
+  Error told{Code::kPermissionDenied, ""};
 };
 
 // A denial as it is kept. `sentence` is explain()'s when it is empty.
-Denial denial_of(const AccessRequest& request, const Decision& decision, std::string request_id,
-                 std::string sentence = "");
+Denial denial_of(const AccessRequest& request, const Decision& decision, Error told,
+                 std::string request_id, std::string sentence = "");
 
 // A kind is (principal, action, because): nothing that a caller can make up without end.
 using DenialTally = Tally<std::tuple<std::string, std::string, Because>, Denial>;

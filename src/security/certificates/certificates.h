@@ -29,7 +29,7 @@ struct CertificatesOptions {
   std::string folder;  // Made with mode 0700 if missing.
   std::string trust_domain = "falaj.local";
   crypto::CertificateAuthority::ServerNames names;  // Of the server.
-  Duration server_life = Duration::hours(24);
+  Duration server_life = crypto::kProcessLifeMax;
   Duration process_life = crypto::kProcessLifeMax;
 };
 

@@ -83,14 +83,14 @@ TEST_F(CertificatesTest, a_start_that_was_killed_between_the_two_files_begins_an
 TEST_F(CertificatesTest, the_server_is_renewed_after_two_thirds_of_its_life) {
   const auto certificates = open().value();
   const std::string first = certificates->server().chain_pem;
-  clock_.advance(Duration::hours(16) - Duration::seconds(1));
+  clock_.advance(Duration::minutes(40) - Duration::seconds(1));
   EXPECT_EQ(certificates->tick().value(), Certificates::Tick::kNothing);
   EXPECT_EQ(certificates->server().chain_pem, first);
   clock_.advance(Duration::seconds(1));
   EXPECT_EQ(certificates->tick().value(), Certificates::Tick::kRenewed);
   const crypto::Credential second = certificates->server();
   EXPECT_NE(second.chain_pem, first);
-  EXPECT_EQ(second.not_after, clock_.now() + Duration::hours(24));
+  EXPECT_EQ(second.not_after, clock_.now() + Duration::hours(1));
   EXPECT_EQ(certificates->tick().value(), Certificates::Tick::kNothing);
 }
 

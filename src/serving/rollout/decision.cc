@@ -14,7 +14,8 @@ namespace falaj::serving::rollout {
 namespace {
 
 constexpr double kRatioAlpha = 0.001;
-constexpr double kQuantile = 0.99;
+constexpr double kTail = 0.99;
+constexpr double kOfMedian = 0.2;  // Its part of latency's alpha; the tail has the rest.
 constexpr double kGuards = 4;
 constexpr double kOfWindows = 0.2;  // Their part of alpha; the whole step has the rest.
 
@@ -58,10 +59,10 @@ Interval difference(Share champion, Share candidate, double alpha) {
   return {theirs.low - ours.high, theirs.high - ours.low};
 }
 
-Finding judge_latency(const Arm& champion, const Arm& candidate, const Margins& margins,
-                      double alpha) {
-  const Interval ours = quantile_interval(champion.latency, kQuantile, alpha / 2);
-  const Interval theirs = quantile_interval(candidate.latency, kQuantile, alpha / 2);
+Finding judge_quantile(std::string guard, double q, const Arms& arms, const Margins& margins,
+                       double alpha) {
+  const Interval ours = quantile_interval(arms.champion.latency, q, alpha / 2);
+  const Interval theirs = quantile_interval(arms.candidate.latency, q, alpha / 2);
   const auto floor = static_cast<double>(margins.latency_floor.nanos);
   const auto allowed = [&](double nanos) {
     return std::max(nanos * (1 + margins.latency), nanos + floor);
@@ -69,11 +70,20 @@ Finding judge_latency(const Arm& champion, const Arm& candidate, const Margins& 
   const auto slower = [](double much, double than) {
     return than > 0 ? much / than - 1 : std::numeric_limits<double>::infinity();
   };
-  Finding finding{"latency", std::isfinite(ours.high) ? slower(theirs.low, ours.high) : -1,
+  Finding finding{std::move(guard), std::isfinite(ours.high) ? slower(theirs.low, ours.high) : -1,
                   slower(theirs.high, ours.low), margins.latency, Harm::kOpen};
   if (theirs.low > allowed(ours.high)) finding.harm = Harm::kShown;
   if (theirs.high <= allowed(ours.low) && ours.low > 0) finding.harm = Harm::kExcluded;
   return finding;
+}
+
+// The tail is what must be kept. The median is known from a tenth of the requests that the tail
+// takes: a candidate that is slower throughout is taken back by it, and none is promoted by it.
+Finding judge_latency(const Arms& arms, const Margins& margins, double alpha) {
+  Finding tail = judge_quantile("latency", kTail, arms, margins, alpha * (1 - kOfMedian));
+  if (tail.harm == Harm::kShown) return tail;
+  Finding median = judge_quantile("latency at the median", 0.5, arms, margins, alpha * kOfMedian);
+  return median.harm == Harm::kShown ? median : tail;
 }
 
 std::int64_t sum(const std::vector<std::int64_t>& counts) {
@@ -111,7 +121,7 @@ std::vector<Finding> findings_of(const Arms& arms, const RolloutPolicy& policy, 
   findings.push_back(
       judged("errors", difference({ours.errors, ours.units}, {theirs.errors, theirs.units}, alpha),
              margins.errors));
-  findings.push_back(judge_latency(ours, theirs, margins, alpha));
+  findings.push_back(judge_latency(arms, margins, alpha));
   if (policy.scores == Scores::kNone) return findings;
   findings.push_back(
       judged("nans", difference({ours.nans, ours.scored}, {theirs.nans, theirs.scored}, alpha),

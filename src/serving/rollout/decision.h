@@ -105,7 +105,9 @@ std::string_view harm_name(Harm harm);  // "open", "excluded", "shown"
 
 // What is known about one guard: how much worse the candidate is, at least and at most.
 struct Finding {
-  std::string guard;  // "errors", "nans", "latency" or "shift".
+  // "errors", "nans", "latency" (its p99), "latency at the median" (when that alone is shown) or
+  // "shift".
+  std::string guard;
   double least = 0;
   double most = 0;
   double margin = 0;

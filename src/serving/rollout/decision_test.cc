@@ -100,6 +100,22 @@ TEST(Decide, rolls_back_for_each_guard) {
   EXPECT_EQ(shifted.reason.find("shift"), 0U) << shifted.reason;
 }
 
+TEST(Decide, takes_back_what_is_slower_throughout_before_the_tail_is_known) {
+  Evidence evidence = at_the_end();
+  const auto answered = [](Arm& arm, std::int64_t nanos) {
+    arm.latency = {{nanos - 100'000, 1}, {nanos, 300}, {100'000'000, 1}};
+  };
+  answered(evidence.whole.champion, 5'000'000);
+  answered(evidence.whole.candidate, 7'500'000);
+  const Decision slower = decide(evidence, {}, kLater);
+  EXPECT_EQ(slower.verdict, Verdict::kRollback) << slower.reason;
+  EXPECT_EQ(slower.reason.find("latency at the median is"), 0U) << slower.reason;
+  answered(evidence.whole.candidate, 5'900'000);
+  const Decision within = decide(evidence, {}, kLater);
+  EXPECT_NE(within.verdict, Verdict::kRollback) << within.reason;
+  EXPECT_NE(within.verdict, Verdict::kPromote) << "the tail is not known: " << within.reason;
+}
+
 TEST(Decide, forgives_less_than_the_floor_of_latency) {
   Evidence evidence = at_the_end();
   for (LatencyBin& bin : evidence.whole.champion.latency) bin.upper_nanos /= 1000;

@@ -254,8 +254,8 @@ std::vector<double> seconds_to_rollback(const Fault& fault, double rate, double 
 constexpr double kRate = 2000;
 constexpr double kShare = 0.5;
 
-TEST(SimulatedRollout, rolls_back_a_slow_model_in_fifteen_seconds) {
-  EXPECT_LE(seconds_to_rollback({.slower = 1.5}, kRate, kShare, "latency").back(), 15);
+TEST(SimulatedRollout, rolls_back_a_slow_model_in_ten_seconds) {
+  EXPECT_LE(seconds_to_rollback({.slower = 1.5}, kRate, kShare, "latency").back(), 10);
 }
 
 TEST(SimulatedRollout, rolls_back_a_failing_model_in_ten_seconds) {
