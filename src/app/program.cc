@@ -83,7 +83,7 @@ Status Program::open(const Options& options) {
   FALAJ_TRY(check_listening(
       options, identity_->setup_pending() ? Administrators::kNone : Administrators::kSome));
   FALAJ_TRY(wire_http(options, tls_, control_, *identity_, http_, metrics_));
-  FALAJ_TRY(wire_grpc(options, tls_, control_, *catalog_, serving_, http_, metrics_));
+  FALAJ_TRY(wire_grpc(options, tls_, control_, http_, metrics_));
   start_renewing();
   host_ = options.http.host;
   if (!tls_.server().identity.chain_pem.empty()) scheme_ = "https";

@@ -24,6 +24,7 @@ class Program {
   // The link that makes the first administrator; "" when there is one, and in `falaj dev`.
   std::string setup_link() const;
   const net::Router& router() const { return *http_.router; }
+  const std::vector<net::GrpcMethod>& grpc_methods() const { return http_.grpc_methods; }
   telemetry::Metrics& metrics() { return metrics_; }
   security::residency::Exits& exits() { return *storage_.exits; }
 

@@ -13,16 +13,27 @@
 namespace falaj::app {
 namespace {
 
-std::string routes_page(const net::Router& router) {
+std::string route_row(std::string_view method, const net::Route& route) {
+  return "| `" + std::string(method) + "` | `" + route.path + "` | `" + route.permission.action() +
+         "` | " + route.target.text() + " | " + route.summary + " |\n";
+}
+
+std::string routes_page(const Program& program) {
   std::string page =
       "# Routes\n\nGenerated from the declarations in `src/api`. Each demands one permission "
-      "(`permissions.md`) on what stands under *on*; `GET /openapi.json`\nserves the same list.\n";
+      "(`permissions.md`) on what stands under *on*; `GET /openapi.json`\nserves the same list, "
+      "with the gRPC methods under `x-grpc`. A method with two rows demands the second when its "
+      "message\nnames nothing.\n";
   std::map<std::string, std::string> dialects;
-  for (const auto& route : router.routes()) {
+  for (const auto& route : program.router().routes()) {
     if (route->path.starts_with("/assets/")) continue;  // Named by their hash: others each build.
-    dialects[route->dialect] += "| `" + std::string(net::method_name(route->method)) + "` | `" +
-                                route->path + "` | `" + route->permission.action() + "` | " +
-                                route->target.text() + " | " + route->summary + " |\n";
+    dialects[route->dialect] += route_row(net::method_name(route->method), *route);
+  }
+  for (const net::GrpcMethod& method : program.grpc_methods()) {
+    const bool one = method.kind == net::GrpcMethod::Kind::kUnary;
+    const std::string_view how = one ? "unary" : "stream";
+    dialects["grpc"] += route_row(how, method.declared);
+    if (method.unnamed) dialects["grpc"] += route_row(how, *method.unnamed);
   }
   for (const auto& [dialect, rows] : dialects) {
     page += "\n## " + dialect +
@@ -132,7 +143,7 @@ Result<std::string> reference_page(const std::string& page) {
   Options options;
   options.data_folder = folder.path();
   const auto program = FALAJ_TRY(Program::start(options, clock));
-  return page == "routes" ? routes_page(program->router()) : metrics_page(program->metrics());
+  return page == "routes" ? routes_page(*program) : metrics_page(program->metrics());
 }
 
 }  // namespace falaj::app

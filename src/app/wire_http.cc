@@ -16,11 +16,13 @@ namespace falaj::app {
 namespace {
 
 void add_openapi(Http& http) {
-  http.router->add(net::Route(
-      net::Method::kGet, "/openapi.json", net::Permission::anyone(), net::Target::nothing(),
-      "This API as an OpenAPI 3.1 document.", [router = http.router.get()](const net::Request&) {
-        return net::Response::json(to_json(api::openapi_document(*router, version_text())));
-      }));
+  http.router->add(
+      net::Route(net::Method::kGet, "/openapi.json", net::Permission::anyone(),
+                 net::Target::nothing(), "This API as an OpenAPI 3.1 document.",
+                 [router = http.router.get(), methods = http.grpc_methods](const net::Request&) {
+                   return net::Response::json(
+                       to_json(api::openapi_document(*router, methods, version_text())));
+                 }));
 }
 
 void wire_exports(Storage& storage, Features& features, Training& training,
@@ -93,10 +95,10 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
   for (net::Route& route : api::certificate_routes(tls.certificates.get())) {
     http.router->add(std::move(route));
   }
-  for (net::Route& route : api::inference_routes({*serving.deployments, catalog, version_text()})) {
-    http.router->add(std::move(route));
-  }
+  const api::InferenceServices inference{*serving.deployments, catalog, version_text()};
+  for (net::Route& route : api::inference_routes(inference)) http.router->add(std::move(route));
   for (net::Route& route : api::console_routes()) http.router->add(std::move(route));
+  http.grpc_methods = api::grpc_methods({inference, *http.router});
   add_openapi(http);
   return http;
 }
@@ -122,8 +124,7 @@ Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
   return {};
 }
 
-Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control,
-                 catalog::Catalog& catalog, Serving& serving, Http& http,
+Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control, Http& http,
                  telemetry::Metrics& metrics) {
   if (!options.grpc_port.has_value()) return {};
   net::GrpcOptions grpc;
@@ -133,13 +134,10 @@ Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control,
   grpc.pool_threads = options.http.pool_threads;
   grpc.allowed_hosts = options.http.allowed_hosts;
   Result<std::unique_ptr<net::GrpcServer>> started = net::GrpcServer::start(
-      grpc,
-      api::grpc_methods(
-          {{*serving.deployments, catalog, version_text()},
-           *http.router,
-           [gate = control.gate.get()](const net::Route& route, net::Request& request) {
-             return gate->pass(route, request);
-           }}),
+      grpc, http.grpc_methods,
+      [gate = control.gate.get()](const net::Route& route, net::Request& request) {
+        return gate->pass(route, request);
+      },
       metrics);
   if (!started.ok()) {
     if (options.grpc_required || started.error().id != ErrorId::kPortInUse) {

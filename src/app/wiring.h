@@ -201,13 +201,14 @@ struct Http {
   std::unique_ptr<api::OnlineDesk> desk;
   std::unique_ptr<net::Router> router;
   std::unique_ptr<net::Server> server;
-  std::unique_ptr<net::GrpcServer> grpc;  // null: not served.
+  std::vector<net::GrpcMethod> grpc_methods;  // Whether or not they are served.
+  std::unique_ptr<net::GrpcServer> grpc;      // null: not served.
 };
 // Who may pass to the routes' handlers.
 void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
                const Tls& tls, AuditTrail& trail, Storage& storage, Training& training,
                Serving& serving, telemetry::Metrics& metrics);
-// Declares every route of every dialect, without listening.
+// Declares every route and gRPC method of every dialect, without listening.
 Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::Catalog& catalog,
                  AccessControl& control, Storage& storage, Features& features, Training& training,
                  Serving& serving, telemetry::Metrics& metrics, const Clock& clock);
@@ -215,8 +216,7 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
 Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
                  security::Identity& identity, Http& http, telemetry::Metrics& metrics);
 // Listens for gRPC as well, if the options say so. After wire_http.
-Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control,
-                 catalog::Catalog& catalog, Serving& serving, Http& http,
+Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control, Http& http,
                  telemetry::Metrics& metrics);
 
 // "0.1.0" and the commit it was built from.

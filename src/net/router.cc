@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "net/internal/demand.h"
 #include "net/text.h"
 
 namespace falaj::net {
@@ -201,8 +202,13 @@ std::string Target::text() const {
 Router::Router() : tree_(std::make_unique<Tree>()) {}
 Router::~Router() = default;
 
+void check_demand(const Route& declared) {
+  FALAJ_CHECK(is_permission(declared.permission.action()));
+  FALAJ_CHECK(is_public(declared) == (declared.target.scope() == Target::Scope::kNothing));
+}
+
 void Router::add(Route route) {
-  FALAJ_CHECK(is_permission(route.permission.action()));
+  check_demand(route);
   FALAJ_CHECK(route.handler != nullptr || route.sync_handler != nullptr);
   FALAJ_CHECK(route.body_bytes_max >= 0);
   std::vector<std::string> names;
@@ -211,7 +217,6 @@ void Router::add(Route route) {
   for (const std::string* named : {&route.target.parameter(), &route.target.kind_parameter()}) {
     FALAJ_CHECK(named->empty() || std::find(names.begin(), names.end(), *named) != names.end());
   }
-  FALAJ_CHECK(is_public(route) == (route.target.scope() == Target::Scope::kNothing));
   FALAJ_CHECK(leaf.routes[slot] == nullptr);  // Two routes with one method and one path.
   routes_.push_back(std::make_unique<Route>(std::move(route)));
   leaf.routes[slot] = routes_.back().get();

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Asks every declared route as every role, in its own tenant and in another's, with a good token,
-with none and with an expired one; compares with what the permission table says and with
-docs/reference/authorization.md.
+"""Asks every declared route and gRPC method as every role, on a project (in its own tenant and in
+another's) and on the platform, in an emergency with a reason and without, with a good token, with
+none and with an expired one; compares with what the permission table says and with
+docs/reference/authorization.md. Records (runs, jobs, audit entries, alarms) are real ones of each
+tenant. A row that nobody was let through, or everybody, proves nothing and is a fault.
 
     FALAJ_BINARY=build/release/falaj tests/access/test_matrix.py [--write]
 
 What is expected is computed here, from docs/reference/permissions.md (role → actions) and each
 route's declared target: a second reading of the rules, next to the server's own. Whether the gate
 let a request through is asked from the server's list of denials, so that a handler's own "not
-found" does not count as one.
+found" does not count as one. With --plant a grant that should not be there is put there: the test
+must fail then.
 """
 
 import base64
@@ -23,12 +26,20 @@ import time
 import urllib.parse
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "faults"))
+os.environ.setdefault("FALAJ_BINARY", ROOT + "/build/release/falaj")
+
+import http2  # noqa: E402
+import shop  # noqa: E402
+
 PAGE = os.path.join(ROOT, "docs", "reference", "authorization.md")
 PERMISSIONS = os.path.join(ROOT, "docs", "reference", "permissions.md")
-PROGRAM = os.path.abspath(os.environ.get("FALAJ_BINARY", ROOT + "/build/release/falaj"))
+PROGRAM = os.path.abspath(os.environ["FALAJ_BINARY"])
 ROLES = ["viewer", "editor", "approver", "operator", "auditor", "admin", "break-glass"]
 TENANTS = ["own", "other"]
 PASSWORD = "a long password of the matrix"
+REASON = {"X-Falaj-Reason": "the matrix asks"}
+SERVICE = "/inference.GRPCInferenceService/"
 
 SHOP = [
     ("Entity", "customer", {"keys": [{"name": "customer_id", "type": "int64"}]}),
@@ -56,7 +67,7 @@ class Server:
         self.folder = folder
         log = open(os.path.join(folder, "server.log"), "wb")
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--data", os.path.join(folder, "data"), "--port", "0"],
+            [PROGRAM, "serve", "--data", folder + "/data", "--port", "0", "--grpc-port", "0"],
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=folder,
@@ -68,10 +79,10 @@ class Server:
                 break
         assert self.url, self.log()
         self.where = urllib.parse.urlsplit(self.url)
-        self.context = ssl.create_default_context(
-            cafile=os.path.join(folder, "data", "tls", "authority.pem")
-        )
-        self.connection, self.asked = None, 0
+        self.grpc = self.process.stdout.readline().split()[1].decode()
+        self.authority = os.path.join(folder, "data", "tls", "authority.pem")
+        self.context = ssl.create_default_context(cafile=self.authority)
+        self.connection, self.calls, self.asked = None, None, 0
 
     def log(self):
         with open(os.path.join(self.folder, "server.log"), errors="replace") as text:
@@ -93,21 +104,48 @@ class Server:
         if token:
             sent["Authorization"] = token if " " in token else "Bearer " + token
         data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
-        connection = http.client.HTTPSConnection(
-            self.where.hostname, self.where.port, timeout=60, context=self.context
-        )
-        try:
-            connection.request(method, path, body=data, headers=sent)
-            reply = connection.getresponse()
-            if reply.getheader("Content-Type", "").startswith("text/event-stream"):
-                return reply.status, "", request_id
-            text = reply.read().decode(errors="replace")
-        finally:
-            connection.close()
+        reply, text = self.exchange(method, path, data, sent)
         try:
             return reply.status, json.loads(text), request_id
         except ValueError:
             return reply.status, text, request_id
+
+    def exchange(self, method, path, data, headers):
+        """On the connection that is open; on a new one when the server has closed that."""
+        fresh = self.connection is None
+        if fresh:
+            self.connection = http.client.HTTPSConnection(
+                self.where.hostname, self.where.port, timeout=60, context=self.context
+            )
+        try:
+            self.connection.request(method, path, body=data, headers=headers)
+            reply = self.connection.getresponse()
+            stream = reply.getheader("Content-Type", "").startswith("text/event-stream")
+            text = "" if stream else reply.read().decode(errors="replace")
+            if stream:
+                self.hang_up()
+            return reply, text
+        except (OSError, http.client.HTTPException):
+            self.hang_up()
+            if fresh:
+                raise
+        return self.exchange(method, path, data, headers)
+
+    def hang_up(self):
+        self.connection.close()
+        self.connection = None
+
+    def call(self, path, message, token, headers=None):
+        """(answer, request id) of one gRPC call."""
+        self.asked += 1
+        request_id = f"matrix-{self.asked}"
+        sent = [("x-request-id", request_id), ("triton_grpc_error", "true")]
+        sent += [(name.lower(), value) for name, value in (headers or {}).items()]
+        if token:
+            sent.append(("authorization", "Bearer " + token))
+        if self.calls is None or not self.calls.open:
+            self.calls = http2.Connection(self.grpc, self.authority)
+        return self.calls.call(path, message, sent), request_id
 
     def good(self, *arguments, **named):
         status, value, _ = self.ask(*arguments, **named)
@@ -147,6 +185,7 @@ class Matrix:
     def __init__(self, server):
         self.server, self.actions = server, role_actions()
         self.tokens, self.records, self.routes, self.faults = {}, {}, [], []
+        self.above = {}  # The tokens of who has the roles on the platform.
 
     # --- the world ---
 
@@ -168,27 +207,57 @@ class Matrix:
             self.apply([(kind, name, spec, tenant) for kind, name, spec in SHOP])
         for role in ROLES:
             self.tokens[role] = self.service(role, "1h")
-        grants = [
-            (
-                "Grant",
-                f"own-{role}",
-                {"to": [f"service:{role}"], "role": role, "on": {"project": "own"}},
-                None,
-            )
-            for role in ROLES
-        ]
-        self.apply(grants)
+            self.above[role] = self.service("platform-" + role, "1h")
+        self.apply(
+            [self.grant(role, role, {"project": "own"}) for role in ROLES]
+            + [self.grant("platform-" + role, role, "platform") for role in ROLES]
+        )
+        if "--plant" in sys.argv:
+            self.apply([self.grant("viewer", "viewer", {"project": "other"}, "planted")])
         for tenant in TENANTS:
-            reply = server.good(
-                "GET", f"/api/v1/audit?project={tenant}&limit=1", token=self.root
-            )
-            self.records[tenant] = str(reply["entries"][0]["sequence"])
+            self.records[tenant] = self.fill(tenant)
         document = server.good("GET", "/openapi.json")
         for path, methods in sorted(document["paths"].items()):
             for method, route in sorted(methods.items()):
                 self.routes.append(
                     (method.upper(), path, route["x-permission"], route["x-target"])
                 )
+        for each in document["x-grpc"]:
+            self.routes.append(("gRPC", each["path"], each["x-permission"], each["x-target"]))
+
+    @staticmethod
+    def grant(service, role, on, name=None):
+        spec = {"to": [f"service:{service}"], "role": role, "on": on}
+        return ("Grant", name or f"{service}-{role}", spec, None)
+
+    def fill(self, tenant):
+        """A run, a job, an audit entry and an alarm of that tenant."""
+        ask, at = self.server.good, f"?project={tenant}"
+        named = [(each["kind"], each["metadata"]["name"], each["spec"]) for each in shop.features()]
+        train = shop.train_job(rounds=1)
+        named.append((train["kind"], train["metadata"]["name"], train["spec"]))
+        self.apply([(*each, tenant) for each in named])
+        for view, rows in (("visits", shop.visits(0)), ("bought", shop.labels())):
+            path = f"/api/v1/feature-views/{view}:ingest{at}&format=csv"
+            ask("POST", path, rows.encode(), token=self.root)
+        ask("POST", f"/api/v1/training-sets/shop:freeze{at}", {}, token=self.root)
+        started = ask("POST", f"/api/v1/train-jobs/train:run{at}", {}, token=self.root)
+        while True:
+            job = ask("GET", f"/api/v1/jobs/{started['job']}:wait?seconds=20", token=self.root)
+            if job["status"] in ("succeeded", "failed", "cancelled"):
+                break
+        assert job["status"] == "succeeded", job
+        glass = self.service("glass-" + tenant, "1h")
+        self.apply([self.grant("glass-" + tenant, "break-glass", {"project": tenant})])
+        ask("GET", f"/api/v1/models{at}", token=glass, headers=REASON)
+        alarms = ask("GET", f"/api/v1/alarms{at}", token=self.root)["alarms"]
+        entries = ask("GET", f"/api/v1/audit{at}&limit=1", token=self.root)["entries"]
+        return {
+            "Run": started["run"],
+            "Job": started["job"],
+            "Emergency": str(next(a["id"] for a in alarms if a["kind"] == "break-glass")),
+            "AuditEntry": str(entries[0]["sequence"]),
+        }
 
     def apply(self, objects):
         made = []
@@ -226,8 +295,8 @@ class Matrix:
             "model": f"{tenant}.thing" if "project.name" in target else "thing",
             "alias": "champion",
             "version": "1",
-            "id": "no-such-record",
-            "sequence": self.records[tenant],
+            "id": self.records[tenant].get(target.partition(" ")[0], "no-such-record"),
+            "sequence": self.records[tenant]["AuditEntry"],
             "metric": "auc",
             "request_id": "no-such-request",
             "user": "no-such-user",
@@ -254,16 +323,17 @@ class Matrix:
             }
         return f"{filled}?project={tenant}", body
 
-    def expected(self, role, action, target, tenant):
+    def expected(self, asker, action, target, tenant):
         """Allowed, by a second reading of the rules."""
+        role, on, reason = asker
         if target == "nothing" or action in ("account.use", "account.manage"):
             return True
-        if role == "break-glass" or action not in self.actions[role]:
+        if action not in self.actions[role] or (role == "break-glass" and not reason):
             return False
+        if on == "platform":
+            return True
         if target.endswith("of the platform") and "of ?project=" not in target:
             return False
-        if target in ("Run {id}", "Job {id}", "Emergency {id}"):
-            return False  # Asked with an id that there is not.
         if target.endswith("of every project, as visible"):
             return True
         return tenant == "own"
@@ -271,6 +341,8 @@ class Matrix:
     def outcome(self, route, token, tenant, headers=None):
         """'●' let through, or the status of the denial."""
         method, path, _, target = route
+        if method == "gRPC":
+            return self.grpc_outcome(path, target, token, tenant, headers)
         where, body = self.request_of(method, path, target, tenant)
         status, value, request_id = self.server.ask(method, where, body, token, headers)
         assert status < 500 or status in (501, 503), (route, status, value)
@@ -279,42 +351,84 @@ class Matrix:
             return "401"
         if target == "each object of the body":
             return "●" if status == 200 else str(status)
-        denied = self.server.ask(
-            "GET", f"/api/v1/access/denials/{request_id}", token=self.root
-        )[0]
-        return str(status) if denied == 200 else "●"
+        return str(status) if self.denied(request_id) else "●"
+
+    def denied(self, request_id):
+        path = f"/api/v1/access/denials/{request_id}"
+        return self.server.ask("GET", path, token=self.root)[0] == 200
+
+    def grpc_outcome(self, path, target, token, tenant, headers):
+        message = b""
+        if "{model}" in target:
+            number = 2 if path.startswith(SERVICE + "RepositoryModel") else 1
+            message = http2.part(number, f"{tenant}.thing")
+        answer, request_id = self.server.call(path, message, token, headers)
+        assert answer.status not in (-1, 13, 15), (path, answer.headers)
+        if answer.status == 16:
+            return "16"
+        if path.endswith("/ModelStreamInfer"):
+            request_id += "-1"  # Of its first message.
+        if not self.denied(request_id):
+            return "●"
+        assert answer.status != 0 or answer.messages == [b""], (path, answer.messages)
+        return str(answer.status) if answer.status else "false"
 
     # --- the whole ---
 
     def run(self):
-        cells = {route: [self.pair(route, role) for role in ROLES] for route in self.routes}
+        """The rows of both tables."""
+        asked = [(role, "own", False) for role in ROLES] + [("break-glass", "own", True)]
+        cells = {route: [self.pair(route, asker) for asker in asked] for route in self.routes}
+        higher = [(role, "platform", False) for role in ROLES] + [("break-glass", "platform", True)]
+        above = {route: [self.cell(route, asker, "other") for asker in higher]
+                 for route in self.routes}
         for route in self.routes:
             cells[route].append(self.unknown(route, "no token", None))
         self.wait_for_expiry()
         for route in self.routes:
             cells[route].append(self.unknown(route, "expired", self.expiring))
-        return [
-            f"| `{method}` | `{path}` | `{action}` | {target} | {' | '.join(row)} |"
-            for (method, path, action, target), row in cells.items()
-        ]
+            self.proves_something(route, cells[route] + above[route])
+        return tuple(
+            [
+                f"| `{method}` | `{path}` | `{action}` | {target} | {' | '.join(row)} |"
+                for (method, path, action, target), row in table.items()
+            ]
+            for table in (cells, above)
+        )
 
-    def pair(self, route, role):
-        """In one's own project / in another's; one mark when they are the same."""
+    def cell(self, route, asker, tenant):
         method, path, action, target = route
-        got = {}
-        for tenant in TENANTS:
-            got[tenant] = self.outcome(route, self.tokens[role], tenant)
-            want = self.expected(role, action, target, tenant)
-            if (got[tenant] == "●") != want or got[tenant] == "401":
-                wanted = "●" if want else "a denial"
-                self.fault(f"{method} {path}, {role} in {tenant}: {got[tenant]}, not {wanted}")
-        if got["other"] == "403" and "of ?project=" in target and "platform" not in target:
-            self.fault(f"{method} {path}, {role}: 403 tells that another tenant's exists")
+        role, on, reason = asker
+        token = (self.tokens if on == "own" else self.above)[role]
+        got = self.outcome(route, token, tenant, REASON if reason else None)
+        want = self.expected(asker, action, target, tenant)
+        if (got == "●") != want or got in ("401", "16"):
+            wanted = "●" if want else "a denial"
+            self.fault(f"{method} {path}, {role} on {on} in {tenant}: {got}, not {wanted}")
+        return got
+
+    def pair(self, route, asker):
+        """In one's own project / in another's; one mark when they are the same."""
+        method, path, _, target = route
+        got = {tenant: self.cell(route, asker, tenant) for tenant in TENANTS}
+        hidden = "of ?project=" in target and "platform" not in target or "project.name" in target
+        if got["other"] in ("403", "7") and hidden:
+            self.fault(f"{method} {path}, {asker}: {got['other']} tells that another's exists")
         return got["own"] if got["own"] == got["other"] else f"{got['own']}/{got['other']}"
+
+    def proves_something(self, route, marks):
+        """Somebody was let through and somebody was not."""
+        known = [mark for mark in marks if mark not in ("401", "16")]
+        everyone = route[3] == "nothing" or route[2].startswith("account.")
+        if not any("●" in mark for mark in known):
+            self.fault(f"{route[0]} {route[1]}: nobody was let through")
+        if not everyone and all(mark == "●" for mark in known):
+            self.fault(f"{route[0]} {route[1]}: everybody was let through")
 
     def unknown(self, route, what, token):
         got = self.outcome(route, token, "own")
-        if got != ("●" if route[3] == "nothing" else "401"):
+        refusal = "16" if route[0] == "gRPC" else "401"
+        if got != ("●" if route[3] == "nothing" else refusal):
             self.fault(f"{route[0]} {route[1]} with {what}: {got}")
         return got
 
@@ -322,17 +436,28 @@ class Matrix:
         self.faults.append(text)
 
 
-def page_of(rows):
-    columns = ["method", "path", "action", "on"] + ROLES + ["no token", "expired"]
+def table(columns, rows):
+    columns = ["method", "path", "action", "on"] + columns
+    return "| " + " | ".join(columns) + " |\n|" + "---|" * len(columns) + "\n" + "\n".join(rows)
+
+
+def page_of(rows, above):
+    reason = "break-glass, with a reason"
     return (
         "# Authorization\n\n"
-        "Generated and checked by `tests/access/test_matrix.py`: every route of a running "
-        "`falaj serve`, asked by a service\nwith each role on one project, in that project / in "
-        "another tenant's, without a token and with an expired one.\n`●` the gate lets it "
-        "through; otherwise the status. 404 is what a thing that does not exist answers as well: "
-        "another\ntenant's is not told apart. Break-glass is asked without a reason here, and so "
-        "refused.\n\n"
-        "| " + " | ".join(columns) + " |\n|" + "---|" * len(columns) + "\n" + "\n".join(rows) + "\n"
+        "Generated and checked by `tests/access/test_matrix.py`: every route and gRPC method of a "
+        "running `falaj serve`, asked\nfor records and objects that there are. `●` the gate lets "
+        "it through; otherwise the status (of gRPC: 16 nobody, 7 denied,\n5 not found; `false` "
+        "where the answer is that). 404 and 5 are what a thing that does not exist answers as "
+        "well:\nanother tenant's is not told apart.\n\n"
+        "## Roles on one project\n\n"
+        "Asked by a service with each role on one project, in that project / in another tenant's; "
+        "without a token; with an\nexpired one.\n\n"
+        + table(ROLES + [reason, "no token", "expired"], rows)
+        + "\n\n## Roles on the platform\n\n"
+        "Asked by a service with each role on the platform.\n\n"
+        + table(ROLES + [reason], above)
+        + "\n"
     )
 
 
@@ -342,10 +467,10 @@ def main():
         try:
             matrix = Matrix(server)
             matrix.build()
-            rows = matrix.run()
+            rows, above = matrix.run()
         finally:
             server.stop()
-    page = page_of(rows)
+    page = page_of(rows, above)
     print(f"{len(rows)} routes, {server.asked} requests, {len(matrix.faults)} faults")
     for fault in matrix.faults:
         print("  " + fault)

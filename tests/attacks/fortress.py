@@ -6,9 +6,11 @@ what the administrator sees of either.
 """
 
 import base64
+import tempfile
 
 import shop
 from arena import Arena
+from issuer import Issuer
 from program import Server
 
 ADMIN = "correct horse battery"
@@ -66,6 +68,16 @@ class Fortress(Arena):
             "POST", f"/api/v1/users/service:{name}/tokens", {"label": name, **token}
         )["token"]
 
+    @classmethod
+    def wear_out(cls):
+        """Tokens that were good once: revoked, of a disabled service, of a deleted one."""
+        for name in ("revoked", "disabled", "deleted"):
+            setattr(cls, name, cls.service(name))
+        listed = cls.server.get("/api/v1/users/service:revoked/tokens")["tokens"]
+        cls.server.good("DELETE", f"/api/v1/users/service:revoked/tokens/{listed[0]['id']}")
+        cls.server.good("PATCH", "/api/v1/users/service:disabled", {"state": "disabled"})
+        cls.server.good("DELETE", "/api/v1/users/service:deleted")
+
     @staticmethod
     def grant(name, role, on):
         return declared("Grant", f"{name}-{role}", to=[f"service:{name}"], role=role, on=on)
@@ -118,3 +130,20 @@ class Fortress(Arena):
         """A request as one of the services, or as a stranger (None)."""
         known = bearer(self.tokens[who]) if who else {}
         return self.send(method, path, body, {**known, **headers})
+
+
+class Federated(Fortress):
+    """With an identity provider, `issuer`, whose tokens are taken."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.keys = tempfile.TemporaryDirectory(prefix="falaj-issuer-")
+        cls.issuer = Issuer(cls.keys.name)
+        cls.FLAGS = ("--set", f"security.oidc_issuer={cls.issuer.url}")
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.issuer.close()
+        cls.keys.cleanup()

@@ -5,8 +5,7 @@ import time
 import unittest
 
 from arena import attacks
-from fortress import ADMIN, Fortress, basic, bearer, declared
-from issuer import Issuer
+from fortress import ADMIN, Federated, Fortress, basic, bearer, declared
 
 # One request that reads what nobody may see, one that would change something.
 REQUESTS = {
@@ -80,12 +79,7 @@ class Credentials(Fortress):
     @classmethod
     def prepare(cls, server):
         super().prepare(server)
-        for name in ("revoked", "disabled", "deleted"):
-            setattr(cls, name, cls.service(name))
-        listed = server.get("/api/v1/users/service:revoked/tokens")["tokens"]
-        server.good("DELETE", f"/api/v1/users/service:revoked/tokens/{listed[0]['id']}")
-        server.good("PATCH", "/api/v1/users/service:disabled", {"state": "disabled"})
-        server.good("DELETE", "/api/v1/users/service:deleted")
+        cls.wear_out()
 
     def test_the_good_token_is_let_in(self):
         """The control: what every credential above differs from."""
@@ -214,22 +208,7 @@ def tokens():
 
 
 @attacks(tokens(), turned_away)
-class Tokens(Fortress):
-    @classmethod
-    def setUpClass(cls):
-        import tempfile
-
-        cls.keys = tempfile.TemporaryDirectory(prefix="falaj-issuer-")
-        cls.issuer = Issuer(cls.keys.name)
-        cls.FLAGS = ("--set", f"security.oidc_issuer={cls.issuer.url}")
-        super().setUpClass()
-
-    @classmethod
-    def tearDownClass(cls):
-        super().tearDownClass()
-        cls.issuer.close()
-        cls.keys.cleanup()
-
+class Tokens(Federated):
     def tearDown(self):
         super().tearDown()
         self.assertEqual({p for p in self.issuer.asked if "evil" in p or "null" in p}, set())

@@ -19,18 +19,22 @@ IMPORT = "/api/v1/models/stolen/versions:import"
 OCTETS = {"Content-Type": "application/octet-stream"}
 
 
+UNPICKLED = "/tmp/falaj-was-unpickled"
+
+
 class Payload:
     """Runs when somebody unpickles it; the file it would make tells on them."""
 
     def __reduce__(self):
-        return os.mkdir, (os.path.join(tempfile.gettempdir(), "falaj-was-unpickled"),)
+        return os.mkdir, (UNPICKLED,)
 
 
 def zipped(*names):
+    """The same bytes at any time: they are seeds as well (test_seeds.py)."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name in names:
-            archive.writestr(name, "{}")
+            archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), "{}")
     return out.getvalue()
 
 
@@ -137,8 +141,7 @@ def files():
 class Files(Arena):
     def tearDown(self):
         super().tearDown()
-        made = os.path.join(tempfile.gettempdir(), "falaj-was-unpickled")
-        self.assertFalse(os.path.exists(made), "somebody unpickled the model")
+        self.assertFalse(os.path.exists(UNPICKLED), "somebody unpickled the model")
 
     def test_a_model_that_is_one_is_taken_in(self):
         """The control: the same way works for a file without fault."""

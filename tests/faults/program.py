@@ -108,6 +108,7 @@ class Server:
         self.data, self.flags, self.prefix, self.port = data, flags, list(prefix), port
         self.mode, self.authority = mode, os.path.join(data, "tls", "authority.pem")
         self.headers = {}  # Sent with every request.
+        self.grpc_address = None
         self.log, self.process, self.url = data + ".log", None, None
 
     def launch(self):
@@ -140,7 +141,7 @@ class Server:
 
     def forget(self):
         self.process.stdout.close()
-        self.process, self.url = None, None
+        self.process, self.url, self.grpc_address = None, None, None
 
     def kill(self):
         if self.process is not None:
@@ -162,6 +163,12 @@ class Server:
     def address(self):
         where = urllib.parse.urlsplit(self.url)
         return where.hostname, where.port
+
+    def grpc(self):
+        """Where gRPC is answered, as host:port; the line that follows "ready"."""
+        if self.grpc_address is None:
+            self.grpc_address = self.process.stdout.readline().split()[1].decode()
+        return self.grpc_address
 
     def set_up(self, name="root", password="correct horse battery"):
         """Follows the setup link of a fresh production server; requests then carry a token."""

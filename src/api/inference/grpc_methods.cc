@@ -18,242 +18,245 @@ using Answer = Result<std::string>;
 
 constexpr std::string_view kService = "/inference.GRPCInferenceService/";
 
-// A method that has its answer at once.
-GrpcMethod at_once(std::string path, std::function<Answer(Request&, Message)> answer) {
-  return {std::move(path), GrpcMethod::Kind::kUnary,
-          [answer = std::move(answer)](Request& request, Message message, net::GrpcReply reply) {
-            reply(answer(request, message));
-          }};
-}
-
-// A model's route with and without its version.
+// A model's route with and without its version; both demand the same.
 struct ModelRoutes {
   const net::Route* latest;
   const net::Route* versioned;
 };
 
-class Methods {
- public:
-  explicit Methods(GrpcParts parts) : parts_(std::move(parts)) {}
+std::string param(const Request& request, std::string_view name) {
+  const auto found = request.params.find(name);
+  return found == request.params.end() ? std::string() : found->second;
+}
 
-  const net::Route* route(Method method, std::string_view path) const {
-    const auto& routes = parts_.router.routes();
+// What a message of that form names.
+std::function<Status(Request&, Message)> names(QueryForm form) {
+  return [form](Request& request, Message message) -> Status {
+    GrpcQuery query = FALAJ_TRY(parse_grpc_query(message, form));
+    request.params["model"] = std::move(query.name);
+    if (!query.version.empty()) request.params["version"] = std::move(query.version);
+    if (!query.id.empty()) request.params["id"] = std::move(query.id);
+    return {};
+  };
+}
+
+// The method that asks what `route` asks.
+GrpcMethod declared(std::string_view path, GrpcMethod::Kind kind, const net::Route& route,
+                    GrpcMethod::Answer answer) {
+  const std::string same =
+      "As `" + std::string(net::method_name(route.method)) + " " + route.path + "`.";
+  GrpcMethod method(path, kind, route.permission, route.target, same, std::move(answer));
+  method.declared.dialect = "grpc";
+  return method;
+}
+
+// One that has its answer at once.
+GrpcMethod at_once(std::string_view path, const net::Route& route,
+                   std::function<Answer(Request&, Message)> answer) {
+  return declared(
+      path, GrpcMethod::Kind::kUnary, route,
+      [answer = std::move(answer)](Request& request, Message message, const net::GrpcReply& reply) {
+        reply(answer(request, message));
+      });
+}
+
+std::string named(std::string_view method) { return std::string(kService) + std::string(method); }
+
+// What the route answers over HTTP, as a document.
+Result<Value> ask(const net::Route& route, Request& request) {
+  const Response response = route.sync_handler(request);
+  const Result<Value> document =
+      response.body.empty() ? Result<Value>(Value()) : parse_json(response.body);
+  if (response.status == 200) return document;
+  return Error(response.error.value_or(ErrorId::kInternal),
+               document.ok() ? document->text("error") : "the answer could not be read");
+}
+
+Result<Value> ask_model(const ModelRoutes& routes, Request& request) {
+  return ask(param(request, "version").empty() ? *routes.latest : *routes.versioned, request);
+}
+
+Answer render(const GrpcInfer& asked, const serving::LiveModel& live, Within within,
+              Result<serving::Inference> inference) {
+  if (!inference.ok()) return inference.error();
+  const std::vector<ChosenOutput> outputs = FALAJ_TRY(
+      choose_outputs(asked.infer, std::move(inference->outputs), asked.model, rows_of(live)));
+  return write_grpc_infer(asked, std::to_string(inference->version), outputs, within);
+}
+
+// Answers later, perhaps on another thread; the request lives until then.
+void infer(const serving::Deployments& deployments, Request& request, Message message,
+           Within within, const net::GrpcReply& reply) {
+  // Only now: tensors may take eight times their bytes.
+  Result<GrpcInfer> asked = parse_grpc_infer(message);
+  if (!asked.ok()) return reply(asked.error());
+  const Result<LivePtr> live = live_model(deployments, request);
+  if (!live.ok()) return reply(live.error());
+  const auto kept = std::make_shared<GrpcInfer>(std::move(asked).value());
+  run_infer(deployments, request, *live, kept->infer,
+            [kept, live = *live, within, reply](Result<serving::Inference> inference) {
+              reply(render(*kept, *live, within, std::move(inference)));
+            });
+}
+
+// An error of one request is told in the stream, unless the client wants the stream to end, or has
+// no right to it.
+Answer tell_in_stream(const Request& request, const Error& error) {
+  const bool ends = error.code == Code::kUnauthenticated || error.code == Code::kPermissionDenied ||
+                    net::find_header(request.headers, "triton_grpc_error") == "true";
+  if (ends) return error;
+  return wrap_stream_error(error.message, param(request, "id"));
+}
+
+class Routes {
+ public:
+  explicit Routes(const net::Router& router) : router_(router) {}
+
+  const net::Route& find(Method method, std::string_view path) const {
+    const auto& routes = router_.routes();
     const auto found = std::find_if(routes.begin(), routes.end(), [&](const auto& each) {
       return each->method == method && each->path == path;
     });
     FALAJ_CHECK(found != routes.end());
-    return found->get();
+    return **found;
   }
-  ModelRoutes model_routes(Method method, const std::string& suffix) const {
-    return {route(method, "/v2/models/{model}" + suffix),
-            route(method, "/v2/models/{model}/versions/{version}" + suffix)};
-  }
-
-  // Asks the gate as the route would be asked.
-  Status pass(const net::Route& route, Request& request) const {
-    request.method = route.method;
-    if (parts_.gate == nullptr) return {};
-    return parts_.gate(route, request);
-  }
-  static void name(Request& request, const std::string& model, const std::string& version) {
-    request.params.clear();
-    request.params["model"] = model;
-    if (!version.empty()) request.params["version"] = version;
-  }
-  // What the route answers over HTTP, as a document.
-  Result<Value> ask(const net::Route& route, Request& request) const {
-    FALAJ_TRY(pass(route, request));
-    const Response response = route.sync_handler(request);
-    const Result<Value> document =
-        response.body.empty() ? Result<Value>(Value()) : parse_json(response.body);
-    if (response.status == 200) return document;
-    return Error(response.error.value_or(ErrorId::kInternal),
-                 document.ok() ? document->text("error") : "the answer could not be read");
-  }
-  Result<Value> ask_model(const ModelRoutes& routes, Request& request, Message message) const {
-    const GrpcQuery query = FALAJ_TRY(parse_grpc_query(message, QueryForm::kModel));
-    name(request, query.name, query.version);
-    return ask(query.version.empty() ? *routes.latest : *routes.versioned, request);
-  }
-
-  // The gate is asked before the tensors are read: they may take eight times their bytes.
-  Result<GrpcInfer> admit(const ModelRoutes& routes, Request& request, const GrpcQuery& query,
-                          Message message) const {
-    name(request, query.name, query.version);
-    FALAJ_TRY(pass(query.version.empty() ? *routes.latest : *routes.versioned, request));
-    return parse_grpc_infer(message);
-  }
-
-  // Answers later, perhaps on another thread; the request lives until then.
-  void infer(const ModelRoutes& routes, Request& request, Message message, Within within,
-             const net::GrpcReply& reply) const {
-    const Result<GrpcQuery> query = parse_grpc_query(message, QueryForm::kModel);
-    if (!query.ok()) return reply(query.error());
-    Result<GrpcInfer> asked = admit(routes, request, *query, message);
-    if (!asked.ok()) return reply(asked.error());
-    const serving::Deployments& deployments = parts_.services.deployments;
-    const Result<LivePtr> live = live_model(deployments, request);
-    if (!live.ok()) return reply(live.error());
-    const auto kept = std::make_shared<GrpcInfer>(std::move(asked).value());
-    run_infer(deployments, request, *live, kept->infer,
-              [kept, live = *live, within, reply](Result<serving::Inference> inference) {
-                reply(render(*kept, *live, within, std::move(inference)));
-              });
-  }
-
-  // An error of one request is told in the stream, unless the client wants the stream to end, or
-  // has no right to it.
-  void stream(const ModelRoutes& routes, Request& request, Message message,
-              const net::GrpcReply& reply) const {
-    const Result<GrpcQuery> query = parse_grpc_query(message, QueryForm::kModel);
-    const std::string id = query.ok() ? query->id : "";
-    const net::GrpcReply wrapped = [&request, id, reply](const Answer& answer) {
-      if (answer.ok()) return reply(wrap_stream_response(*answer));
-      if (ends_stream(answer.error().code, request)) return reply(answer);
-      reply(wrap_stream_error(answer.error().message, id));
-    };
-    infer(routes, request, message, Within::kStream, wrapped);
+  ModelRoutes of_model(Method method, const std::string& suffix) const {
+    const net::Route& latest = find(method, "/v2/models/{model}" + suffix);
+    const net::Route& versioned = find(method, "/v2/models/{model}/versions/{version}" + suffix);
+    FALAJ_CHECK(latest.permission.action() == versioned.permission.action() &&
+                latest.target.text() == versioned.target.text());
+    return {&latest, &versioned};
   }
 
  private:
-  static bool ends_stream(Code code, const Request& request) {
-    return code == Code::kUnauthenticated || code == Code::kPermissionDenied ||
-           net::find_header(request.headers, "triton_grpc_error") == "true";
-  }
-  static Answer render(const GrpcInfer& asked, const serving::LiveModel& live, Within within,
-                       Result<serving::Inference> inference) {
-    if (!inference.ok()) return inference.error();
-    const std::vector<ChosenOutput> outputs = FALAJ_TRY(
-        choose_outputs(asked.infer, std::move(inference->outputs), asked.model, rows_of(live)));
-    return write_grpc_infer(asked, std::to_string(inference->version), outputs, within);
-  }
-
-  GrpcParts parts_;
+  const net::Router& router_;
 };
 
-using MethodsPtr = std::shared_ptr<const Methods>;
-
-void add_server_methods(const MethodsPtr& methods, std::vector<GrpcMethod>& out) {
-  const auto add = [&](std::string_view name, std::function<Answer(Request&)> answer) {
-    out.push_back(at_once(std::string(kService) + std::string(name),
-                          [answer = std::move(answer)](Request& request, Message) {
-                            request.params.clear();
-                            return answer(request);
-                          }));
-  };
-  const net::Route* live = methods->route(Method::kGet, "/v2/health/live");
-  add("ServerLive", [methods, live](Request& request) -> Answer {
-    FALAJ_TRY(methods->ask(*live, request));
+void add_server_methods(const Routes& routes, std::vector<GrpcMethod>& out) {
+  const net::Route& live = routes.find(Method::kGet, "/v2/health/live");
+  out.push_back(at_once(named("ServerLive"), live, [&live](Request& request, Message) -> Answer {
+    FALAJ_TRY(ask(live, request));
     return write_grpc_truth(true);
-  });
-  const net::Route* ready = methods->route(Method::kGet, "/v2/health/ready");
-  const auto is_ready = [methods, ready](Request& request) {
-    return methods->ask(*ready, request).ok();
-  };
-  add("ServerReady",
-      [is_ready](Request& request) -> Answer { return write_grpc_truth(is_ready(request)); });
-  const net::Route* metadata = methods->route(Method::kGet, "/v2");
-  add("ServerMetadata", [methods, metadata](Request& request) -> Answer {
-    const Value document = FALAJ_TRY(methods->ask(*metadata, request));
-    return write_server_metadata(document);
-  });
+  }));
+  const net::Route& ready = routes.find(Method::kGet, "/v2/health/ready");
+  out.push_back(at_once(named("ServerReady"), ready, [&ready](Request& request, Message) -> Answer {
+    return write_grpc_truth(ask(ready, request).ok());
+  }));
+  const net::Route& metadata = routes.find(Method::kGet, "/v2");
+  out.push_back(
+      at_once(named("ServerMetadata"), metadata, [&metadata](Request& request, Message) -> Answer {
+        const Value document = FALAJ_TRY(ask(metadata, request));
+        return write_server_metadata(document);
+      }));
   // 1: serving, 2: not serving. A service of another name is not known here.
   out.push_back(at_once(
-      "/grpc.health.v1.Health/Check", [is_ready](Request& request, Message message) -> Answer {
+      "/grpc.health.v1.Health/Check", ready, [&ready](Request& request, Message message) -> Answer {
         const GrpcQuery query = FALAJ_TRY(parse_grpc_query(message, QueryForm::kModel));
         if (!query.name.empty() && query.name != "inference.GRPCInferenceService") {
           return Error(Code::kNotFound, "there is no service of that name");
         }
-        request.params.clear();
-        return is_ready(request) ? std::string("\x08\x01") : std::string("\x08\x02");
+        return ask(ready, request).ok() ? std::string("\x08\x01") : std::string("\x08\x02");
       }));
 }
 
-void add_model_methods(const MethodsPtr& methods, std::vector<GrpcMethod>& out) {
-  using Write = std::string (*)(const Value&);
-  const auto add = [&](std::string_view name, const std::string& suffix, Write write) {
-    out.push_back(at_once(std::string(kService) + std::string(name),
-                          [methods, routes = methods->model_routes(Method::kGet, suffix), write](
-                              Request& request, Message message) -> Answer {
-                            const Value document =
-                                FALAJ_TRY(methods->ask_model(routes, request, message));
-                            return write(document);
-                          }));
+// As over HTTP: what is not there, or not to be seen, is not ready.
+Answer not_ready(const Request&, const Error& error) {
+  const bool no = error.code == Code::kInvalidArgument || error.code == Code::kNotFound;
+  if (!no) return error;
+  return write_grpc_truth(false);
+}
+
+void add_model_methods(const Routes& routes, std::vector<GrpcMethod>& out) {
+  const auto add = [&](std::string_view name, const std::string& suffix,
+                       std::string (*write)(const Value&)) -> GrpcMethod& {
+    const ModelRoutes model = routes.of_model(Method::kGet, suffix);
+    out.push_back(
+        at_once(named(name), *model.latest, [model, write](Request& request, Message) -> Answer {
+          const Value document = FALAJ_TRY(ask_model(model, request));
+          return write(document);
+        }));
+    out.back().name = names(QueryForm::kModel);
+    return out.back();
   };
   add("ModelMetadata", "", write_model_metadata);
   add("ModelConfig", "/config", write_model_config);
-  out.push_back(at_once(std::string(kService) + "ModelReady",
-                        [methods, routes = methods->model_routes(Method::kGet, "/ready")](
-                            Request& request, Message message) -> Answer {
-                          const Result<Value> ready = methods->ask_model(routes, request, message);
-                          // As over HTTP: what is not there, or not to be seen, is not ready.
-                          const bool no =
-                              !ready.ok() && (ready.error().code == Code::kInvalidArgument ||
-                                              ready.error().code == Code::kNotFound);
-                          if (!ready.ok() && !no) return ready.error();
-                          return write_grpc_truth(!no);
-                        }));
-  out.push_back(at_once(std::string(kService) + "ModelStatistics",
-                        [methods, routes = methods->model_routes(Method::kGet, "/stats"),
-                         all = methods->route(Method::kGet, "/v2/models/stats")](
-                            Request& request, Message message) -> Answer {
-                          const GrpcQuery query =
-                              FALAJ_TRY(parse_grpc_query(message, QueryForm::kModel));
-                          request.params.clear();
-                          const Value document =
-                              query.name.empty()
-                                  ? FALAJ_TRY(methods->ask(*all, request))
-                                  : FALAJ_TRY(methods->ask_model(routes, request, message));
-                          return write_statistics(document);
-                        }));
+  GrpcMethod& ready =
+      add("ModelReady", "/ready", [](const Value&) { return write_grpc_truth(true); });
+  ready.refused = not_ready;
+  ready.answer = [inner = ready.answer](Request& request, Message message,
+                                        const net::GrpcReply& reply) {
+    inner(request, message, [&request, reply](const Answer& answer) {
+      reply(answer.ok() ? answer : not_ready(request, answer.error()));
+    });
+  };
+  GrpcMethod& statistics = add("ModelStatistics", "/stats", write_statistics);
+  const net::Route& all = routes.find(Method::kGet, "/v2/models/stats");
+  statistics.unnamed = declared(named("ModelStatistics"), statistics.kind, all, nullptr).declared;
+  statistics.answer = [inner = statistics.answer, &all](Request& request, Message message,
+                                                        const net::GrpcReply& reply) {
+    if (!param(request, "model").empty()) return inner(request, message, reply);
+    const Result<Value> document = ask(all, request);
+    reply(document.ok() ? Answer(write_statistics(*document)) : Answer(document.error()));
+  };
 }
 
-void add_repository_methods(const MethodsPtr& methods, std::vector<GrpcMethod>& out) {
-  out.push_back(at_once(std::string(kService) + "RepositoryIndex",
-                        [methods, route = methods->route(Method::kPost, "/v2/repository/index")](
-                            Request& request, Message message) -> Answer {
-                          const GrpcQuery query =
-                              FALAJ_TRY(parse_grpc_query(message, QueryForm::kIndex));
-                          request.params.clear();
-                          request.body = query.ready ? R"({"ready":true})" : "";
-                          const Value document = FALAJ_TRY(methods->ask(*route, request));
-                          return write_index(document);
-                        }));
+void add_repository_methods(const Routes& routes, std::vector<GrpcMethod>& out) {
+  const net::Route& index = routes.find(Method::kPost, "/v2/repository/index");
+  out.push_back(at_once(
+      named("RepositoryIndex"), index, [&index](Request& request, Message message) -> Answer {
+        const GrpcQuery query = FALAJ_TRY(parse_grpc_query(message, QueryForm::kIndex));
+        request.body = query.ready ? R"({"ready":true})" : "";
+        const Value document = FALAJ_TRY(ask(index, request));
+        return write_index(document);
+      }));
   for (const auto& [name, path] : std::vector<std::pair<std::string, std::string>>{
            {"RepositoryModelLoad", "/v2/repository/models/{model}/load"},
            {"RepositoryModelUnload", "/v2/repository/models/{model}/unload"}}) {
-    out.push_back(at_once(std::string(kService) + name,
-                          [methods, route = methods->route(Method::kPost, path)](
-                              Request& request, Message message) -> Answer {
-                            const GrpcQuery query =
-                                FALAJ_TRY(parse_grpc_query(message, QueryForm::kRepositoryModel));
-                            Methods::name(request, query.name, "");
-                            Value body;
-                            body["parameters"] = query.parameters;
-                            request.body = to_json(body);
-                            FALAJ_TRY(methods->ask(*route, request));
-                            return std::string();
-                          }));
+    const net::Route& route = routes.find(Method::kPost, path);
+    out.push_back(
+        at_once(named(name), route, [&route](Request& request, Message message) -> Answer {
+          const GrpcQuery query = FALAJ_TRY(parse_grpc_query(message, QueryForm::kRepositoryModel));
+          Value body;
+          body["parameters"] = query.parameters;
+          request.body = to_json(body);
+          FALAJ_TRY(ask(route, request));
+          return std::string();
+        }));
+    out.back().name = names(QueryForm::kRepositoryModel);
   }
+}
+
+void add_infer_methods(const serving::Deployments& deployments, const Routes& routes,
+                       std::vector<GrpcMethod>& out) {
+  const net::Route& route = *routes.of_model(Method::kPost, "/infer").latest;
+  out.push_back(
+      declared(named("ModelInfer"), GrpcMethod::Kind::kUnary, route,
+               [&deployments](Request& request, Message message, const net::GrpcReply& reply) {
+                 infer(deployments, request, message, Within::kCall, reply);
+               }));
+  out.back().name = names(QueryForm::kModel);
+  out.push_back(
+      declared(named("ModelStreamInfer"), GrpcMethod::Kind::kStream, route,
+               [&deployments](Request& request, Message message, const net::GrpcReply& reply) {
+                 infer(deployments, request, message, Within::kStream,
+                       [&request, reply](const Answer& answer) {
+                         reply(answer.ok() ? Answer(wrap_stream_response(*answer))
+                                           : tell_in_stream(request, answer.error()));
+                       });
+               }));
+  out.back().name = names(QueryForm::kModel);
+  out.back().refused = tell_in_stream;
 }
 
 }  // namespace
 
-std::vector<GrpcMethod> grpc_methods(GrpcParts parts) {
-  const auto methods = std::make_shared<const Methods>(std::move(parts));
+std::vector<GrpcMethod> grpc_methods(const GrpcParts& parts) {
+  const Routes routes(parts.router);
   std::vector<GrpcMethod> out;
-  add_server_methods(methods, out);
-  add_model_methods(methods, out);
-  add_repository_methods(methods, out);
-  const ModelRoutes infer = methods->model_routes(Method::kPost, "/infer");
-  out.push_back({std::string(kService) + "ModelInfer", GrpcMethod::Kind::kUnary,
-                 [methods, infer](Request& request, Message message, net::GrpcReply reply) {
-                   methods->infer(infer, request, message, Within::kCall, reply);
-                 }});
-  out.push_back({std::string(kService) + "ModelStreamInfer", GrpcMethod::Kind::kStream,
-                 [methods, infer](Request& request, Message message, net::GrpcReply reply) {
-                   methods->stream(infer, request, message, reply);
-                 }});
+  add_server_methods(routes, out);
+  add_model_methods(routes, out);
+  add_repository_methods(routes, out);
+  add_infer_methods(parts.services.deployments, routes, out);
   return out;
 }
 

@@ -1,8 +1,8 @@
 // api/inference/grpc_methods.h — inference.GRPCInferenceService and grpc.health.v1.Health.
 //
-// Each method is a question that a route answers over HTTP: it passes the same gate, with the
-// permission and target of that route, and so has no rights of its own. A call's metadata are the
-// request's headers ("authorization").
+// Each method is a question that a route answers over HTTP: it is declared with the permission and
+// target of that route, and so has no rights of its own. The server asks the gate; nothing here
+// does. A call's metadata are the request's headers ("authorization").
 #pragma once
 
 #include <vector>
@@ -16,10 +16,9 @@ namespace falaj::api {
 struct GrpcParts {
   InferenceServices services;
   const net::Router& router;  // Has the inference routes; outlives the methods.
-  net::Gate gate;
 };
 
 // Stops the process when a route that a method stands for is not in the router.
-std::vector<net::GrpcMethod> grpc_methods(GrpcParts parts);
+std::vector<net::GrpcMethod> grpc_methods(const GrpcParts& parts);
 
 }  // namespace falaj::api

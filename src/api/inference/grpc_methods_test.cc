@@ -53,12 +53,14 @@ class GrpcMethodsTest : public ::testing::Test {
     ASSERT_TRUE(world_.deployments->tick().ok());
     const InferenceServices services{*world_.deployments, catalog_, "9.9"};
     for (net::Route& route : inference_routes(services)) router_.add(std::move(route));
-    methods_ = grpc_methods({services, router_, [this](const net::Route& route, net::Request& r) {
-                               asked_.push_back(route.path + " " + route.permission.action());
-                               if (refusal_) return Status(Error(*refusal_, "who?"));
-                               r.caller = testing::developer("pay");
-                               return Status();
-                             }});
+    methods_ = grpc_methods({services, router_});
+    gate_ = [this](const net::Route& route, net::Request& request) {
+      asked_.push_back(route.path.substr(route.path.rfind('/') + 1) + ": " +
+                       route.permission.action() + " on " + route.target.text());
+      if (refusal_) return Status(Error(*refusal_, "who?"));
+      request.caller = testing::developer("pay");
+      return Status();
+    };
   }
 
   Result<std::string> call(const std::string& name, const std::string& bytes,
@@ -66,9 +68,10 @@ class GrpcMethodsTest : public ::testing::Test {
     net::Request request;
     request.headers = std::move(headers);
     for (const net::GrpcMethod& method : methods_) {
-      if (!method.path.ends_with("/" + name)) continue;
+      if (!method.declared.path.ends_with("/" + name)) continue;
       Result<std::string> answer = Error(Code::kInternal, "no answer");
-      method.answer(request, bytes, [&](Result<std::string> got) { answer = std::move(got); });
+      net::answer_message(method, gate_, request, bytes,
+                          [&](Result<std::string> got) { answer = std::move(got); });
       return answer;
     }
     return Error(Code::kUnimplemented, name);
@@ -85,6 +88,7 @@ class GrpcMethodsTest : public ::testing::Test {
                             testing::declare_project(world_), [] {}};
   net::Router router_;
   std::vector<net::GrpcMethod> methods_;
+  net::Gate gate_;
   std::vector<std::string> asked_;
   std::optional<Code> refusal_;
 };
@@ -101,12 +105,11 @@ TEST_F(GrpcMethodsTest, infers_from_raw_contents_and_answers_with_raw_contents) 
                               {3, "seven"},
                               {5, tensor("score", "FP32", {1, 1})},
                               {6, "\0\0\xA0\x40"s}}));
-  EXPECT_EQ(asked_.back(), "/v2/models/{model}/infer serving.predict");
+  EXPECT_EQ(asked_.back(), "ModelInfer: serving.predict on Deployment {model} as project.name");
   EXPECT_TRUE(
       call("ModelInfer",
            message({{1, "fraud"}, {2, "1"}, {5, tensor("input", "FP32", {1, 2})}, {7, kOneTwo}}))
           .ok());
-  EXPECT_EQ(asked_.back(), "/v2/models/{model}/versions/{version}/infer serving.predict");
 }
 
 TEST_F(GrpcMethodsTest, takes_typed_contents_of_every_kind) {
@@ -240,6 +243,44 @@ TEST_F(GrpcMethodsTest, asks_the_gate_once_and_before_it_reads_tensors) {
   EXPECT_EQ(asked_.size(), 3U);
 }
 
+TEST_F(GrpcMethodsTest, demands_what_the_route_of_the_same_question_demands) {
+  EXPECT_EQ(methods_.size(), 13U);
+  for (const net::GrpcMethod& method : methods_) {
+    for (const net::Route* asked :
+         {&method.declared, method.unnamed ? &*method.unnamed : &method.declared}) {
+      const auto same =
+          std::find_if(router_.routes().begin(), router_.routes().end(), [&](const auto& route) {
+            return asked->summary ==
+                   "As `" + std::string(net::method_name(route->method)) + " " + route->path + "`.";
+          });
+      ASSERT_NE(same, router_.routes().end()) << asked->summary;
+      EXPECT_EQ(asked->permission.action(), (*same)->permission.action());
+      EXPECT_EQ(asked->target.text(), (*same)->target.text());
+    }
+  }
+  EXPECT_TRUE(call("ModelStatistics", "").ok());
+  EXPECT_EQ(asked_.back(),
+            "ModelStatistics: models.read on Deployment of every project, as visible");
+  EXPECT_TRUE(call("ModelStatistics", message({{1, "fraud"}})).ok());
+  EXPECT_EQ(asked_.back(), "ModelStatistics: models.read on Deployment {model} as project.name");
+}
+
+TEST_F(GrpcMethodsTest, does_nothing_for_whom_the_gate_refuses) {
+  for (const Code code : {Code::kUnauthenticated, Code::kPermissionDenied}) {
+    refusal_ = code;
+    for (const net::GrpcMethod& method : methods_) {
+      const std::string name = method.declared.path.substr(method.declared.path.rfind('/') + 1);
+      const bool repository = name.starts_with("RepositoryModel");
+      const auto answer = call(name, message({{repository ? 2U : 1U, "fraud"}}));
+      if (name == "Check") continue;  // Has no service of that name to ask about.
+      ASSERT_FALSE(answer.ok()) << name;
+      EXPECT_EQ(answer.error().code, code) << name;
+    }
+  }
+  refusal_.reset();
+  EXPECT_EQ(*call("ModelReady", message({{1, "fraud"}})), "\x08\x01") << "nobody unloaded it";
+}
+
 TEST_F(GrpcMethodsTest, answers_the_other_questions_from_the_same_documents) {
   EXPECT_EQ(*call("ServerLive", ""), "\x08\x01");
   EXPECT_EQ(*call("ServerReady", ""), "\x08\x01");
@@ -275,7 +316,8 @@ TEST_F(GrpcMethodsTest, answers_the_other_questions_from_the_same_documents) {
   EXPECT_EQ(*call("RepositoryModelUnload", message({{2, "fraud"}})), "");
   EXPECT_EQ(call("RepositoryIndex", ready.str())->find("fraud"), std::string::npos);
   EXPECT_EQ(*call("RepositoryModelLoad", message({{2, "fraud"}})), "");
-  EXPECT_EQ(asked_.back(), "/v2/repository/models/{model}/load models.promote");
+  EXPECT_EQ(asked_.back(),
+            "RepositoryModelLoad: models.promote on Deployment {model} as project.name");
   EXPECT_EQ(call("RepositoryModelLoad",
                  message({{2, "fraud"}, {3, parameter("config", message({{3, "{}"}}))}}))
                 .error()

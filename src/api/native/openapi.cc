@@ -47,9 +47,21 @@ Value operation_of(const net::Route& route) {
   return operation;
 }
 
+Value method_of(const net::GrpcMethod& method, const net::Route& asked) {
+  Value value;
+  value["path"] = asked.path;
+  value["stream"] = method.kind == net::GrpcMethod::Kind::kStream;
+  value["named"] = &asked == &method.declared && !asked.target.parameter().empty();
+  value["summary"] = asked.summary;
+  value["x-permission"] = asked.permission.action();
+  value["x-target"] = asked.target.text();
+  return value;
+}
+
 }  // namespace
 
-Value openapi_document(const net::Router& router, const std::string& version) {
+Value openapi_document(const net::Router& router, const std::vector<net::GrpcMethod>& methods,
+                       const std::string& version) {
   Value document;
   document["openapi"] = "3.1.0";
   document["info"]["title"] = "Falaj";
@@ -58,6 +70,11 @@ Value openapi_document(const net::Router& router, const std::string& version) {
   for (const auto& route : router.routes()) {
     if (route->dialect == "console") continue;
     document["paths"][route->path][lower(net::method_name(route->method))] = operation_of(*route);
+  }
+  document["x-grpc"] = Value::array();
+  for (const net::GrpcMethod& method : methods) {
+    document["x-grpc"].push(method_of(method, method.declared));
+    if (method.unnamed) document["x-grpc"].push(method_of(method, *method.unnamed));
   }
   return document;
 }

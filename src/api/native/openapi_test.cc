@@ -20,7 +20,18 @@ TEST(OpenApi, lists_each_declared_route_with_its_permission) {
   page.dialect = "console";
   router.add(std::move(page));
 
-  const Value document = openapi_document(router, "1.2.3");
+  net::GrpcMethod reads("/t.T/Read", net::GrpcMethod::Kind::kStream, net::Permission("models.read"),
+                        net::Target::qualified("Deployment", "model"), "Reads.", nullptr);
+  reads.unnamed = net::Route(net::Method::kPost, "/t.T/Read", net::Permission("models.list"),
+                             net::Target::across_projects("Deployment"), "Lists.", nullptr);
+
+  const Value document = openapi_document(router, {reads}, "1.2.3");
+  const auto& methods = document["x-grpc"].as_array();
+  ASSERT_EQ(methods.size(), 2U);
+  EXPECT_EQ(methods[0].text("x-permission"), "models.read");
+  EXPECT_EQ(methods[0]["named"], Value(true));
+  EXPECT_EQ(methods[1].text("x-target"), "Deployment of every project, as visible");
+  EXPECT_EQ(methods[1]["named"], Value(false));
   EXPECT_EQ(document["info"].text("version"), "1.2.3");
   const Value& run = document["paths"]["/api/v1/runs/{id}"]["get"];
   EXPECT_EQ(run.text("x-permission"), "models.read");

@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "net/internal/address.h"
 #include "net/text.h"
@@ -434,8 +435,7 @@ void H2Connection::take_data(std::int32_t id, std::string_view bytes) {
   // A frame of five bytes stands before a message.
   const std::size_t own_max =
       std::max(core_.options.buffered_bytes_max / 2, core_.options.message_bytes_max + 5);
-  if (core_.buffered + bytes.size() > core_.options.buffered_bytes_max ||
-      buffered_ + bytes.size() > own_max) {
+  if (buffered_ + bytes.size() > own_max || !make_room(*call, bytes.size())) {
     return fail(id, *call, Error(Code::kResourceExhausted, "the server is busy: try again"));
   }
   call->reader.add(bytes);
@@ -457,7 +457,7 @@ void H2Connection::read_messages(std::int32_t id, Call& call) {
   } else if (came || call.deadline == 0) {
     call.deadline = monotonic_nanos() + core_.options.message_timeout.nanos;
   }
-  recount(call);
+  recount(id, call);
   give_window(id, call);
   run_next(id, call);
 }
@@ -466,12 +466,42 @@ void H2Connection::count(Call& call, std::size_t bytes) {
   core_.buffered = core_.buffered - call.counted + bytes;
   buffered_ = buffered_ - call.counted + bytes;
   call.counted = bytes;
+  if (call.turn.has_value()) core_.unfinished.remove(*call.turn);
+  call.turn.reset();
 }
 
-void H2Connection::recount(Call& call) {
+void H2Connection::recount(std::int32_t id, Call& call) {
   std::size_t now = call.reader.pending();
   for (const FramedMessage& message : call.messages) now += message.bytes.size();
   count(call, now);
+  if (call.reader.pending() == 0 || call.deadline == 0) return;
+  call.turn = Turn{call.caller, call.deadline, core_.unfinished.next_number()};
+  core_.unfinished.add(*call.turn, {this, id});
+}
+
+// False: `bytes` more do not fit, and nobody gives way to this call.
+bool H2Connection::make_room(const Call& call, std::size_t bytes) {
+  const Turn own =
+      call.turn.value_or(Turn{call.caller, monotonic_nanos() + core_.options.message_timeout.nanos,
+                              core_.unfinished.next_number()});
+  while (core_.buffered + bytes > core_.options.buffered_bytes_max) {
+    const auto other = core_.unfinished.gives_way_to(own);
+    if (!other.has_value()) return false;
+    other->connection->give_way(other->call);
+  }
+  return true;
+}
+
+void H2Connection::give_way(std::int32_t id) {
+  Call* const call = find(id);
+  FALAJ_CHECK(call != nullptr && call->turn.has_value());
+  fail(id, *call,
+       Error(Code::kResourceExhausted,
+             "the server had no room left and the message was not whole: try again"));
+  // Later: whoever needed the room is in the middle of its own.
+  core_.loop->post([self = weak_from_this()] {
+    if (const auto alive = self.lock()) alive->pump();
+  });
 }
 
 // A client that sends faster than it is answered waits for its window.
@@ -522,12 +552,13 @@ void H2Connection::run_next(std::int32_t id, Call& call) {
   };
   const Status accepted =
       core_.pool->submit([request = call.request, gone = call.gone, message, method = call.method,
-                          reply, coding = call.coding, most = core_.options.message_bytes_max] {
+                          reply, coding = call.coding, &core = core_] {
         if (gone->load()) return reply(Error(Code::kCancelled, "the caller has left"));
-        const Result<std::string> plain = unpack(std::move(*message), coding, most);
+        const Result<std::string> plain =
+            unpack(std::move(*message), coding, core.options.message_bytes_max);
         if (!plain.ok()) return reply(plain.error());
         try {
-          method->method.answer(*request, *plain, reply);
+          answer_message(method->method, core.gate, *request, *plain, reply);
         } catch (const std::exception& fault) {
           log::error("handler threw", {{"what", fault.what()}});
           reply(Error(Code::kInternal, "the handler failed; the server's log says why"));
@@ -552,7 +583,10 @@ void H2Connection::answered(std::int32_t id, Result<std::string> answer) {
     fail(id, *call, answer.error());
     return pump();
   }
-  if (call->request->caller != nullptr) call->request->caller->sent(answer->size());
+  if (call->request->caller != nullptr) {
+    call->caller = Turn::Caller::kLetThrough;
+    call->request->caller->sent(answer->size());
+  }
   drop_sent(call->out, call->out_at);
   append_message(call->out, *answer);
   if (call->write_deadline == 0) {
@@ -581,7 +615,7 @@ void H2Connection::end_call(std::int32_t id, Call& call, GrpcEnd end) {
   call.deadline = 0;
   call.messages.clear();
   call.reader = MessageReader(core_.options.message_bytes_max);
-  recount(call);
+  recount(id, call);
   call.unconsumed = 0;
   if (call.answering) {
     nghttp2_session_resume_data(session_, id);

@@ -55,12 +55,14 @@ class H2Connection final : public Pollable, public std::enable_shared_from_this<
     std::deque<FramedMessage> messages;  // Whole, and not yet given to the pool.
     std::size_t begun_messages = 0;      // Given to the pool so far.
     std::size_t counted = 0;             // Its share of core.buffered and of buffered_.
-    std::size_t unconsumed = 0;          // Received, and not yet given back to the client's window.
-    bool running = false;                // The pool has a message of it.
-    bool held = false;                   // Its next message waits until more of `out` is taken.
-    bool ended_by_client = false;        // Nothing more comes.
-    bool answering = false;              // The head was submitted.
-    std::string out;                     // Frames of messages on their way out.
+    std::optional<Turn> turn;            // In core.unfinished, while a message is not whole.
+    Turn::Caller caller = Turn::Caller::kUnknown;
+    std::size_t unconsumed = 0;    // Received, and not yet given back to the client's window.
+    bool running = false;          // The pool has a message of it.
+    bool held = false;             // Its next message waits until more of `out` is taken.
+    bool ended_by_client = false;  // Nothing more comes.
+    bool answering = false;        // The head was submitted.
+    std::string out;               // Frames of messages on their way out.
     std::size_t out_at = 0;
     std::optional<GrpcEnd> end;  // Follows what is in `out`.
     std::int64_t begun = 0;
@@ -86,7 +88,9 @@ class H2Connection final : public Pollable, public std::enable_shared_from_this<
   void answered(std::int32_t id, Result<std::string> answer);
   void give_window(std::int32_t id, Call& call);
   void count(Call& call, std::size_t bytes);
-  void recount(Call& call);
+  void recount(std::int32_t id, Call& call);
+  bool make_room(const Call& call, std::size_t bytes);
+  void give_way(std::int32_t id);
   void end_call(std::int32_t id, Call& call, GrpcEnd end);
   void fail(std::int32_t id, Call& call, const Error& error);
   void begin_answer(std::int32_t id, Call& call);

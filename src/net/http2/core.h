@@ -12,6 +12,7 @@
 #include "exec/pool.h"
 #include "net/grpc_server.h"
 #include "net/http/loop.h"
+#include "net/http2/unfinished.h"
 #include "net/internal/host_check.h"
 #include "net/internal/trace_ids.h"
 #include "net/tls/tls.h"
@@ -42,10 +43,11 @@ struct BoundMethod {
 // Outlives every connection and every task of the pool. What is not said otherwise belongs to the
 // loop's thread.
 struct GrpcCore {
-  GrpcCore(GrpcOptions o, std::vector<GrpcMethod> bound, telemetry::Metrics& metrics,
+  GrpcCore(GrpcOptions o, std::vector<GrpcMethod> bound, Gate g, telemetry::Metrics& metrics,
            std::uint64_t seed);
 
   const GrpcOptions options;
+  const Gate gate;  // Thread-safe.
   std::map<std::string, BoundMethod, std::less<>> methods;
   GrpcSeries unknown;
   const HostPolicy hosts;
@@ -58,6 +60,7 @@ struct GrpcCore {
   std::array<char, 64 << 10> scratch{};
   std::vector<std::shared_ptr<H2Connection>> connections;
   std::size_t buffered = 0;  // Bytes of messages that are not whole, or wait.
+  UnfinishedMessages unfinished;
 
   Mutex mutex;
   CondVar all_closed;

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <thread>
 
+#include "base/mutex.h"
 #include "net/http2/testing/grpc_client.h"
+#include "net/http2/unfinished.h"
 #include "net/testing/server_fixture.h"
 
 namespace falaj::net {
@@ -30,9 +32,10 @@ class GrpcServerTest : public ::testing::Test {
                 std::string(request.peer));
         });
   }
-  void add(std::string path, GrpcMethod::Kind kind,
+  void add(std::string_view path, GrpcMethod::Kind kind,
            std::function<void(Request&, std::string_view, GrpcReply)> answer) {
-    methods_.push_back({std::move(path), kind, std::move(answer)});
+    methods_.emplace_back(path, kind, Permission::anyone(), Target::nothing(), "A test's.",
+                          std::move(answer));
   }
   // "/t.T/Slow" says when it has begun, and answers "late" when it is told.
   void add_slow(Event& begun, Event& go) {
@@ -44,7 +47,7 @@ class GrpcServerTest : public ::testing::Test {
         });
   }
   void start() {
-    auto started = GrpcServer::start(options_, methods_, metrics_);
+    auto started = GrpcServer::start(options_, methods_, gate_, metrics_);
     ASSERT_TRUE(started.ok()) << started.error().message;
     server_ = std::move(started).value();
   }
@@ -56,6 +59,7 @@ class GrpcServerTest : public ::testing::Test {
 
   GrpcOptions options_;
   std::vector<GrpcMethod> methods_;
+  Gate gate_ = [](const Route&, Request&) { return Status(); };
   telemetry::Metrics metrics_;
   std::unique_ptr<GrpcServer> server_;
 };
@@ -213,6 +217,150 @@ TEST_F(GrpcServerTest, gives_one_connection_no_more_than_half_of_the_room_for_me
   EXPECT_EQ(other.call("/t.T/Echo", std::string(60'000, 'y')).status(), "0");
   client.send_more(first, std::string(1'005, 'x'), GrpcTestClient::End::kAtOnce);
   EXPECT_EQ(client.wait(first).status(), "0") << "what the other held is free again";
+}
+
+// Whoever the gate knows.
+struct Known : Caller {};
+
+TEST_F(GrpcServerTest, asks_the_gate_for_every_message_before_the_method_sees_it) {
+  static_assert(!std::is_default_constructible_v<GrpcMethod>);
+  static_assert(!std::is_constructible_v<GrpcMethod, std::string_view, GrpcMethod::Kind,
+                                         std::string_view, GrpcMethod::Answer>,
+                "a method without a permission and a target must not compile");
+  std::atomic<int> answered = 0;
+  GrpcMethod method("/t.T/Read", GrpcMethod::Kind::kStream, Permission("things.read"),
+                    Target::object("Thing", "name"), "Reads.",
+                    [&](Request& request, std::string_view, const GrpcReply& reply) {
+                      ++answered;
+                      reply(request.params.at("name"));
+                    });
+  method.name = [](Request& request, std::string_view message) -> Status {
+    if (message == "damaged") return Error(Code::kInvalidArgument, "unreadable");
+    request.params["name"] = message;
+    return {};
+  };
+  method.unnamed = Route(Method::kPost, "/t.T/Read", Permission("things.list"),
+                         Target::across_projects("Thing"), "Lists.", nullptr);
+  method.refused = [](const Request&, const Error& error) -> Result<std::string> {
+    if (error.code == Code::kPermissionDenied) return error;
+    return "told: " + error.message;
+  };
+  methods_.push_back(method);
+  Mutex mutex;
+  std::vector<std::string> asked;
+  gate_ = [&](const Route& route, Request& request) -> Status {
+    MutexLock lock(mutex);
+    const std::string name = request.params["name"];
+    asked.push_back(route.permission.action() + " " + name);
+    if (name == "hidden") return Error(Code::kNotFound, "none");
+    if (name == "secret") return Error(Code::kPermissionDenied, "no");
+    return {};
+  };
+  start();
+  GrpcTestClient client(server_->port());
+  const auto& outcome =
+      client.wait(client.begin("/t.T/Read", framed("a") + framed("damaged") + framed("hidden") +
+                                                framed("") + framed("secret") + framed("b")));
+  EXPECT_EQ(outcome.messages(),
+            (std::vector<std::string>{"a", "told: unreadable", "told: none", ""}));
+  EXPECT_EQ(outcome.status(), "7");
+  EXPECT_EQ(answered.load(), 2);
+  MutexLock lock(mutex);
+  EXPECT_EQ(asked, (std::vector<std::string>{"things.read a", "things.read hidden", "things.list ",
+                                             "things.read secret"}));
+}
+
+TEST_F(GrpcServerTest, does_not_start_with_a_declaration_that_is_none) {
+  const auto dies = [&](Permission permission, Target target) {
+    const GrpcMethod method("/t.T/X", GrpcMethod::Kind::kUnary, std::move(permission),
+                            std::move(target), "", nullptr);
+    EXPECT_DEATH((void)GrpcServer::start(options_, {method}, gate_, metrics_), "");
+  };
+  dies(Permission("Things"), Target::platform("Thing"));
+  dies(Permission::anyone(), Target::platform("Thing"));
+  dies(Permission("things.read"), Target::nothing());
+  dies(Permission("things.read"), Target::object("Thing", "name"));  // Nothing reads the name.
+  EXPECT_DEATH((void)GrpcServer::start(options_, methods_, nullptr, metrics_), "");
+}
+
+TEST_F(GrpcServerTest, takes_room_from_the_oldest_unfinished_message_when_there_is_none_left) {
+  options_.message_bytes_max = 60'000;
+  options_.buffered_bytes_max = 150'000;
+  start();
+  const std::string part = framed(std::string(60'000, 'x')).substr(0, 59'000);
+  // Nobody that it knows holds the room with messages that never end, on several connections.
+  GrpcTestClient first(server_->port());
+  GrpcTestClient second(server_->port());
+  const auto hold = [&](GrpcTestClient& client) {
+    const std::int32_t id = client.begin("/t.T/Chat", part, {}, GrpcTestClient::End::kLater);
+    EXPECT_EQ(client.call("/t.T/Echo", "").status(), "0") << "until it was read";
+    return id;
+  };
+  const std::int32_t oldest = hold(first);
+  const std::int32_t younger = hold(second);
+  GrpcTestClient honest(server_->port());
+  const std::int32_t mine = honest.begin("/t.T/Echo", part, {}, GrpcTestClient::End::kLater);
+  EXPECT_EQ(first.wait(oldest).status(), "8");
+  EXPECT_NE(first.wait(oldest).text().find("no room left"), std::string::npos);
+  honest.send_more(mine, std::string(1'005, 'x'), GrpcTestClient::End::kAtOnce);
+  EXPECT_EQ(honest.wait(mine).status(), "0");
+  second.send_more(younger, std::string(1'005, 'x'), GrpcTestClient::End::kAtOnce);
+  EXPECT_EQ(second.wait(younger).status(), "0") << "one was enough";
+}
+
+TEST_F(GrpcServerTest, takes_room_from_strangers_before_it_does_from_those_it_let_through) {
+  options_.message_bytes_max = 60'000;
+  options_.buffered_bytes_max = 150'000;
+  methods_.clear();
+  methods_.emplace_back("/t.T/Chat", GrpcMethod::Kind::kStream, Permission("things.read"),
+                        Target::platform("Thing"), "Says it again.",
+                        [](Request&, std::string_view message, const GrpcReply& reply) {
+                          reply(std::string(message));
+                        });
+  gate_ = [](const Route&, Request& request) {
+    request.caller = std::make_shared<const Known>();
+    return Status();
+  };
+  start();
+  const std::string part = framed(std::string(60'000, 'x')).substr(0, 59'000);
+  const std::string rest(1'005, 'x');
+  GrpcTestClient known(server_->port());
+  const std::int32_t mine = known.begin("/t.T/Chat", framed("1"), {}, GrpcTestClient::End::kLater);
+  EXPECT_EQ(known.wait(mine, 1).messages().size(), 1U);
+  known.send_more(mine, part, GrpcTestClient::End::kLater);
+  EXPECT_EQ(known.call("/t.T/Chat", "").status(), "0");
+  GrpcTestClient stranger(server_->port());
+  const std::int32_t held = stranger.begin("/t.T/Chat", part, {}, GrpcTestClient::End::kLater);
+  EXPECT_EQ(stranger.call("/t.T/Chat", "").status(), "0");
+  GrpcTestClient other(server_->port());
+  const std::int32_t late = other.begin("/t.T/Chat", part, {}, GrpcTestClient::End::kLater);
+  EXPECT_EQ(stranger.wait(held).status(), "8") << "though the other's is older";
+  known.send_more(mine, rest, GrpcTestClient::End::kAtOnce);
+  EXPECT_EQ(known.wait(mine).status(), "0");
+  EXPECT_EQ(known.wait(mine).messages().size(), 2U);
+  other.send_more(late, rest, GrpcTestClient::End::kAtOnce);
+  EXPECT_EQ(other.wait(late).status(), "0");
+}
+
+TEST(UnfinishedMessages, give_way_by_who_sends_them_and_then_by_age) {
+  UnfinishedMessages all;
+  const auto turn = [&](Turn::Caller caller, std::int64_t since) {
+    return Turn{caller, since, all.next_number()};
+  };
+  const Turn known = turn(Turn::Caller::kLetThrough, 1);
+  const Turn older = turn(Turn::Caller::kUnknown, 2);
+  const Turn younger = turn(Turn::Caller::kUnknown, 3);
+  EXPECT_FALSE(all.gives_way_to(known).has_value());
+  all.add(known, {nullptr, 1});
+  EXPECT_FALSE(all.gives_way_to(older).has_value()) << "a stranger takes nothing from the known";
+  EXPECT_EQ(all.gives_way_to(turn(Turn::Caller::kLetThrough, 9))->call, 1);
+  all.add(younger, {nullptr, 3});
+  all.add(older, {nullptr, 2});
+  EXPECT_EQ(all.gives_way_to(known)->call, 2);
+  EXPECT_EQ(all.gives_way_to(younger)->call, 2);
+  EXPECT_FALSE(all.gives_way_to(older).has_value()) << "not even to itself";
+  all.remove(older);
+  EXPECT_EQ(all.gives_way_to(known)->call, 3);
 }
 
 TEST_F(GrpcServerTest, answers_no_further_than_its_client_takes_and_leaves_who_takes_nothing) {

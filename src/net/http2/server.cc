@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <random>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "net/http2/connection.h"
 #include "net/internal/address.h"
+#include "net/internal/demand.h"
 
 namespace falaj::net {
 namespace {
@@ -93,8 +95,9 @@ class GrpcAcceptor final : public Pollable, public std::enable_shared_from_this<
 
 class H2Server final : public GrpcServer {
  public:
-  H2Server(const GrpcOptions& options, std::vector<GrpcMethod> methods, telemetry::Metrics& metrics)
-      : core_(options, std::move(methods), metrics, std::random_device()()) {}
+  H2Server(const GrpcOptions& options, std::vector<GrpcMethod> methods, Gate gate,
+           telemetry::Metrics& metrics)
+      : core_(options, std::move(methods), std::move(gate), metrics, std::random_device()()) {}
   ~H2Server() override { drain(kDestructorLimit); }
 
   Status begin() {
@@ -193,30 +196,35 @@ void GrpcSeries::done(int status, std::int64_t nanos) {
   seconds_.observe_nanos(nanos);
 }
 
-GrpcCore::GrpcCore(GrpcOptions o, std::vector<GrpcMethod> bound, telemetry::Metrics& metrics,
-                   std::uint64_t seed)
+GrpcCore::GrpcCore(GrpcOptions o, std::vector<GrpcMethod> bound, Gate g,
+                   telemetry::Metrics& metrics, std::uint64_t seed)
     : options(std::move(o)),
+      gate(std::move(g)),
       unknown(metrics, "unknown"),
       hosts(options.host, options.allowed_hosts,
             options.tls.identity.chain_pem.empty() ? "http" : "https"),
       is_tls(!options.tls.identity.chain_pem.empty()),
       ids(seed) {
+  FALAJ_CHECK(gate != nullptr);
   for (GrpcMethod& method : bound) {
-    const std::string path = method.path;
+    check_demand(method.declared);
+    if (method.unnamed.has_value()) check_demand(*method.unnamed);
+    FALAJ_CHECK(method.declared.target.parameter().empty() || method.name != nullptr);
+    const std::string path = method.declared.path;
     methods.emplace(path, BoundMethod{std::move(method),
                                       std::make_unique<GrpcSeries>(metrics, path.substr(1))});
   }
 }
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcOptions& options,
-                                                      std::vector<GrpcMethod> methods,
+                                                      std::vector<GrpcMethod> methods, Gate gate,
                                                       telemetry::Metrics& metrics) {
   if (options.tls.identity.chain_pem.empty() && !is_loopback_host(options.host)) {
     return Error(ErrorId::kUnsafeListen, "gRPC on " + options.host +
                                              " without TLS would send everything in the clear: " +
                                              "give a certificate and key, or listen on 127.0.0.1");
   }
-  auto server = std::make_unique<H2Server>(options, std::move(methods), metrics);
+  auto server = std::make_unique<H2Server>(options, std::move(methods), std::move(gate), metrics);
   FALAJ_TRY(server->begin());
   log::info("listening for grpc", {{"host", options.host}, {"port", server->port()}});
   return std::unique_ptr<GrpcServer>(std::move(server));
