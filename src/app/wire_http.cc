@@ -73,8 +73,9 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
                     clock.now(),
                     storage.key_admin.get(),
                     training.retrain_due.get(),
-                    eraser_of(storage, features)});
+                    eraser_of(storage, features, serving)});
   http.services->quotas = storage.quotas.get();
+  http.services->receipts = trail.receipts.get();
   http.services->rollouts = serving.rollouts.get();
   http.services->emergencies = control.emergencies.get();
   wire_exports(storage, features, training, *http.services);
@@ -95,7 +96,8 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
   for (net::Route& route : api::certificate_routes(tls.certificates.get())) {
     http.router->add(std::move(route));
   }
-  const api::InferenceServices inference{*serving.deployments, catalog, version_text()};
+  const api::InferenceServices inference{*serving.deployments, catalog, version_text(),
+                                         trail.receipts.get()};
   for (net::Route& route : api::inference_routes(inference)) http.router->add(std::move(route));
   for (net::Route& route : api::console_routes()) http.router->add(std::move(route));
   http.grpc_methods = api::grpc_methods({inference, *http.router});

@@ -4,6 +4,27 @@
 #include "serving/rollout/rollouts.h"
 
 namespace falaj::serving {
+namespace {
+
+constexpr std::int64_t kCacheBytesMin = 64 << 10;
+constexpr std::int64_t kCacheBytesMax = std::int64_t{64} << 30;
+
+Result<Deployment::Cache> decode_cache(const Value& value, const std::string& where) {
+  Fields fields(value, where);
+  Deployment::Cache cache;
+  const std::int64_t bytes = FALAJ_TRY(fields.bytes("bytes", 0));
+  const std::string shared = FALAJ_TRY(fields.choice("shared", {"caller", "project"}));
+  FALAJ_TRY(fields.finish());
+  if (bytes < kCacheBytesMin || bytes > kCacheBytesMax) {
+    return Error(ErrorId::kOutOfRange,
+                 where + ": 'bytes' must be a size such as 64Mi, from 64Ki to 64Gi");
+  }
+  cache.bytes = static_cast<std::size_t>(bytes);
+  if (shared == "project") cache.shared = Deployment::Cache::Shared::kProject;
+  return cache;
+}
+
+}  // namespace
 
 Result<Deployment> decode_deployment(const storage::Object& object) {
   Fields fields(object.spec, "Deployment " + object.name + " spec");
@@ -33,6 +54,10 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
   }
   const std::string batch = FALAJ_TRY(fields.choice("batch", {"auto", "never"}));
   if (batch == "never") deployment.batch = Deployment::Batch::kNever;
+  const Value cache = FALAJ_TRY(fields.object("cache"));
+  if (object.spec.has("cache")) {
+    deployment.cache = FALAJ_TRY(decode_cache(cache, fields.where() + " cache"));
+  }
   FALAJ_TRY(fields.finish());
   return deployment;
 }

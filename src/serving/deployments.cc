@@ -27,13 +27,14 @@ const MetricInfo kRequests{"falaj_serving_requests_total",
                            kLabels};
 const MetricInfo kErrors{"falaj_serving_errors_total", "Prediction requests that failed.",
                          MetricKind::kCounter, kLabels};
-const MetricInfo kRows{"falaj_serving_rows_total", "Rows predicted.", MetricKind::kCounter,
-                       kLabels};
+const MetricInfo kRows{"falaj_serving_rows_total",
+                       "Rows that a model predicted; answers from a cache are not among them.",
+                       MetricKind::kCounter, kLabels};
 const MetricInfo kSeconds{"falaj_serving_predict_seconds",
                           "Time to read features, score and log one request.",
                           MetricKind::kHistogram, kLabels};
 const MetricInfo kJoined{"falaj_serving_joined_total",
-                         "Requests that ran along with another, in one run of the model.",
+                         "Requests answered by a run of the model that another began.",
                          MetricKind::kCounter, kLabels};
 const MetricInfo kRefused{
     "falaj_serving_refused_total",
@@ -81,15 +82,22 @@ Result<std::vector<std::uint32_t>> map_columns(const std::vector<std::string>& f
   return columns;
 }
 
+// Whether a rollout shares this request.
+bool is_shared(const LiveModel& live, MayShare share) {
+  return live.split != nullptr && share == MayShare::kYes &&
+         live.split->tensors == rollout::Split::Tensors::kFit;
+}
+
 }  // namespace
 
 Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, features::Online& online,
                          Runtime& runtime, PredictionSink& sink, security::Audit& audit,
                          telemetry::Metrics& metrics, const Clock& clock)
-    : impl_(new Impl{sql, models, online, runtime, sink, audit, metrics, clock, {}, {}, 0}) {
+    : impl_(new Impl{sql, models, online, runtime, sink, audit, metrics, clock, {}, {}, 0, {}}) {
   for (const MetricInfo& info : {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused}) {
     metrics.declare(info);
   }
+  declare_cache_metrics(metrics);
   impl_->publish({});
 }
 Deployments::~Deployments() = default;
@@ -99,7 +107,7 @@ Status Deployments::tick() {
   std::vector<storage::Object> objects;
   FALAJ_TRY(impl_->sql.read([&](storage::SqlTransaction& tx) -> Status {
     objects = FALAJ_TRY(storage::list_objects(tx, "Deployment"));
-    return {};
+    return impl_->drop_when_rules_change(tx, *impl_->table.load());
   }));
   Table next = *impl_->table.load();
   impl_->drop_removed(objects, next);
@@ -116,7 +124,9 @@ void Deployments::forget(const ProjectName& project, const std::string& model) {
   MutexLock lock(impl_->ticking);
   Table next = *impl_->table.load();
   for (auto& [key, slot] : next) {
-    if (key.first != project.str() || slot.live == nullptr) continue;
+    if (key.first != project.str()) continue;
+    if (slot.answers != nullptr) slot.answers->clear();
+    if (slot.live == nullptr) continue;
     if (!model.empty() && slot.live->version.model != model) continue;
     slot.live = nullptr;
     slot.state = "failed";
@@ -139,6 +149,7 @@ Status Deployments::unload(const security::RequestContext& context, const std::s
                 std::move(detail)}));
   slot.unloaded = true;
   slot.live = nullptr;
+  if (slot.answers != nullptr) slot.answers->clear();
   slot.state = "unloaded";
   slot.error = "unloaded by request";
   impl_->publish(next);
@@ -204,6 +215,7 @@ Status Deployments::Impl::reconcile(const storage::Object& object, Table& next) 
   slot.declared = std::move(declared);
   const bool redeclared = slot.generation != object.generation;
   slot.generation = object.generation;
+  renew_answers(slot);
   if (slot.unloaded) return {};
 
   const Result<std::int64_t> version = desired_version(ProjectName(object.project), slot.declared);
@@ -292,9 +304,11 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
   fresh->alias = slot.declared.alias;
   fresh->slo = slot.declared.slo;
   add_batcher(slot.declared, *fresh);
+  add_cache(slot, *fresh);
   FALAJ_TRY(add_features(slot.declared, *fresh));
   if (same_model && fresh->plan == slot.live->plan && fresh->alias == slot.live->alias &&
-      fresh->slo == slot.live->slo && fresh->batcher == slot.live->batcher) {
+      fresh->slo == slot.live->slo && fresh->batcher == slot.live->batcher &&
+      fresh->cached == slot.live->cached) {
     return slot.live;
   }
   return std::shared_ptr<const LiveModel>(std::move(fresh));
@@ -499,52 +513,52 @@ void Deployments::Impl::log_rows(const LiveModel& live, std::span<const Tensor> 
 
 Result<Inference> Deployments::infer(const LiveModel& live, std::span<const Tensor> inputs,
                                      const std::string& request_id, MayShare share) const {
-  const bool shared = live.split != nullptr && share == MayShare::kYes &&
-                      live.split->tensors == rollout::Split::Tensors::kFit;
-  if (shared) return impl_->run_shared(live, inputs, request_id);
+  InferJob job;
+  job.inputs.assign(inputs.begin(), inputs.end());
+  job.request_id = request_id;
+  if (is_shared(live, share)) return impl_->run_shared(live, job);
   std::int64_t nanos = 0;
-  return impl_->run(live, inputs, request_id, nanos);
+  return impl_->run(live, job, nanos);
 }
 
 void Deployments::infer(const std::shared_ptr<const LiveModel>& live, InferJob job,
                         InferDone done) const {
-  const bool shared = live->split != nullptr && job.share == MayShare::kYes &&
-                      live->split->tensors == rollout::Split::Tensors::kFit;
-  if (shared || live->batcher == nullptr) {
-    return done(infer(*live, job.inputs, job.request_id, job.share));
+  if (is_shared(*live, job.share)) return done(impl_->run_shared(*live, job));
+  if (live->batcher == nullptr) {
+    std::int64_t nanos = 0;
+    return done(impl_->run(*live, job, nanos));
   }
-  const std::int64_t begun = monotonic_nanos();
+  if (live->cached != nullptr) return impl_->infer_cached(live, std::move(job), std::move(done));
+  impl_->submit(live, std::move(job), monotonic_nanos(), std::move(done));
+}
+
+void Deployments::Impl::submit(const std::shared_ptr<const LiveModel>& live, InferJob job,
+                               std::int64_t begun, InferDone done) const {
   batching::Job queued;
-  queued.inputs = std::move(job.inputs);
   queued.order.tenant = std::hash<std::string>()(job.tenant);
   queued.order.priority = job.priority;
-  const Duration limit = job.timeout.nanos > 0 ? job.timeout : live->slo;
-  if (limit.nanos > 0) queued.order.deadline = begun + limit.nanos;
-  if (job.deadline != Timestamp::max()) {
-    const std::int64_t left = (job.deadline - impl_->clock.now()).nanos;
-    queued.order.deadline = std::min(queued.order.deadline, begun + left);
-  }
+  queued.order.deadline = deadline_of(*live, job, begun, clock.now());
+  queued.inputs = std::move(job.inputs);
   queued.gone = std::move(job.gone);
-  queued.done = [impl = impl_.get(), live, begun, id = std::move(job.request_id),
-                 done = std::move(done)](batching::Outcome outcome,
-                                         const std::vector<Tensor>& inputs) {
+  queued.done = [this, live, begun, id = std::move(job.request_id), done = std::move(done)](
+                    batching::Outcome outcome, const std::vector<Tensor>& inputs) {
     // What was refused or given up says nothing about the model: it counts apart.
     const bool ran = outcome.outputs.ok() || (outcome.outputs.error().id != ErrorId::kOverloaded &&
                                               outcome.outputs.error().code != Code::kCancelled);
     if (live->series != nullptr && !ran) live->series->refused.add();
     if (!ran) return done(outcome.outputs.error());
     if (live->series != nullptr && outcome.runs == 0) live->series->joined.add();
-    done(impl->finished(*live, std::move(outcome.outputs), inputs, id, begun));
+    done(finished(*live, std::move(outcome.outputs), inputs, id, begun));
   };
   live->batcher->submit(std::move(queued));
 }
 
-Result<Inference> Deployments::Impl::run(const LiveModel& live, std::span<const Tensor> inputs,
-                                         const std::string& request_id, std::int64_t& nanos) const {
+Result<Inference> Deployments::Impl::run_model(const LiveModel& live, const InferJob& job,
+                                               std::int64_t& nanos) const {
   const std::int64_t begun = monotonic_nanos();
-  Result<std::vector<Tensor>> outputs = live.session->run(inputs);
+  Result<std::vector<Tensor>> outputs = live.session->run(job.inputs);
   nanos = monotonic_nanos() - begun;
-  return finished(live, std::move(outputs), inputs, request_id, begun);
+  return finished(live, std::move(outputs), job.inputs, job.request_id, begun);
 }
 
 // Counts, and logs the rows.
@@ -564,7 +578,7 @@ Result<Inference> Deployments::Impl::finished(const LiveModel& live,
     live.series->seconds.observe_nanos(monotonic_nanos() - begun);
   }
   if (!outputs.ok()) return outputs.error();
-  return Inference{live.version.version, std::move(outputs).value()};
+  return Inference{live.version.version, std::move(outputs).value(), Inference::Cache::kNone};
 }
 
 Result<std::shared_ptr<const LiveModel>> Deployments::prepare(
@@ -575,6 +589,7 @@ Result<std::shared_ptr<const LiveModel>> Deployments::prepare(
   if (found == table->end()) return not_found(deployment);
   Slot beside;
   beside.declared = found->second.declared;
+  beside.answers = found->second.answers;
   beside.live = before;
   storage::Object object;
   object.project = project.str();
@@ -619,6 +634,7 @@ std::vector<DeploymentStatus> Deployments::status() const {
       status.errors = series.errors.value();
       status.rows = series.rows.value();
       status.joined = series.joined.value();
+      add_cache_figures(*slot.live, status);
       status.last_request = Timestamp{series.last_nanos.load(std::memory_order_relaxed)};
       status.seconds_total = seconds.sum_seconds;
       status.p50_ms = seconds.quantile_seconds(0.5) * 1e3;

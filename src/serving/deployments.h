@@ -28,7 +28,8 @@
 namespace falaj::serving {
 
 // kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1,
-//                           slo: {p99: 20ms}, batch: auto | never}
+//                           slo: {p99: 20ms}, batch: auto | never,
+//                           cache: {bytes: 64Mi, shared: caller | project}}
 struct Deployment {
   std::string name;
   std::string model;
@@ -39,11 +40,21 @@ struct Deployment {
   // Whether requests may run together (batching/batcher.h).
   enum class Batch : std::uint8_t { kAuto, kNever };
   Batch batch = Batch::kAuto;
+  // Whether answers to tensors are kept for equal questions (response_cache.h), and for whom: for
+  // the caller who had it, or for all of the project who may ask.
+  struct Cache {
+    enum class Shared : std::uint8_t { kCaller, kProject };
+    std::size_t bytes = 0;  // 0: none.
+    Shared shared = Shared::kCaller;
+    bool operator==(const Cache&) const = default;
+  };
+  Cache cache;
 };
 Result<Deployment> decode_deployment(const storage::Object& object);
 std::vector<storage::KindInfo> kinds();
 
 struct Series;  // Counters and latency of one version of one deployment; see deployments.cc.
+struct Cached;  // The deployment's cache as one version uses it; see internal/deployments_impl.h.
 
 // One version of one deployment, ready to answer. Immutable; held by requests while they run.
 struct LiveModel {
@@ -59,6 +70,7 @@ struct LiveModel {
   std::size_t rows_together = 1;               // Of requests that run together; 1: they do not.
   Deployment::Batch batch = Deployment::Batch::kAuto;
   Duration slo{};
+  std::shared_ptr<Cached> cached;  // Null: answers are not kept.
   // While a rollout shares its traffic; null otherwise, and then requests pay nothing for it.
   std::shared_ptr<const rollout::Split> split;
 };
@@ -75,9 +87,15 @@ struct DeploymentStatus {
   std::uint64_t errors = 0;
   double p50_ms = 0;
   double p99_ms = 0;
-  std::uint64_t rows = 0;    // Predicted rows; a request may bring many.
+  std::uint64_t rows = 0;    // That the model predicted; a request may bring many.
   double seconds_total = 0;  // Time spent on all requests.
   std::uint64_t joined = 0;  // Requests that ran along with another.
+  // Answers that were kept, and questions that were run for because there was none; with the time
+  // that looking, reading and keeping took. Requests that waited for an equal one are `joined`.
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+  double cache_hit_seconds = 0;
+  double cache_miss_seconds = 0;
   Timestamp last_request{};  // 1970: none yet.
   Timestamp since{};
   telemetry::HistogramSnapshot latency;  // Of `version` alone; not part of to_value().
@@ -95,7 +113,12 @@ struct EntityPrediction {
 struct Inference {
   std::int64_t version = 0;  // Which one answered.
   std::vector<Tensor> outputs;
+  // Whether the model ran for it. kNone: the deployment has no cache. kJoined: it ran for an equal
+  // request at the same time.
+  enum class Cache : std::uint8_t { kNone, kMiss, kHit, kJoined } cache = Cache::kNone;
 };
+std::string_view cache_word(Inference::Cache cache);  // "", "miss", "hit", "joined"
+
 // kNo: the request named its version.
 enum class MayShare : std::uint8_t { kYes, kNo };
 enum class Left : std::uint8_t { kNothing, kSome };
@@ -105,7 +128,7 @@ struct InferJob {
   std::vector<Tensor> inputs;
   std::string request_id;
   MayShare share = MayShare::kYes;
-  std::string tenant;          // Each has its turn while requests wait.
+  std::string tenant;          // Who asks. Each has its turn while requests wait.
   std::uint32_t priority = 0;  // 1 is the highest; 0: in the middle.
   Duration timeout{};          // 0: the deployment's slo.
   Timestamp deadline = Timestamp::max();
@@ -134,6 +157,11 @@ class Deployments {
   // of was destroyed. Requests that run finish; the next tick() finds out whether another version
   // can be loaded.
   void forget(const ProjectName& project, const std::string& model);
+
+  // Drops every answer that a cache of the project keeps: someone whose data may be among them was
+  // erased. tick() does it when grants, groups or zones have changed; callers who may not ask any
+  // more are refused before the cache is looked at in any case.
+  void drop_answers(const ProjectName& project);
 
   // Stops serving a deployment until load() or the next start; it stays declared. Requests that run
   // finish. FJ-5001 when there is none. In the audit log.
@@ -175,7 +203,7 @@ class Deployments {
 
   // The same, begun now: `done` is called once, on this thread or on one that runs the model
   // already. FJ-5040 for a request that would not be answered in time. While a rollout shares the
-  // traffic nothing waits and nothing runs together.
+  // traffic nothing waits and nothing runs together; each arm has its own answers in the cache.
   void infer(const std::shared_ptr<const LiveModel>& live, InferJob job, InferDone done) const;
 
   // Why rows get their answer from this version (explain/explain.h). No prediction: nothing goes to

@@ -115,23 +115,22 @@ Status Deployments::Impl::answer_shared(const LiveModel& live, std::span<const E
   return status;
 }
 
-// As answer_shared(), of tensors.
-Result<Inference> Deployments::Impl::run_shared(const LiveModel& live,
-                                                std::span<const Tensor> inputs,
-                                                const std::string& request_id) const {
+// As answer_shared(), of tensors. What an arm had kept is its answer all the same; how long the
+// model takes is told by those requests only for which it ran.
+Result<Inference> Deployments::Impl::run_shared(const LiveModel& live, const InferJob& job) const {
   const rollout::Split& split = *live.split;
+  const std::vector<Tensor>& inputs = job.inputs;
   std::int64_t nanos = 0;
-  if (split.stopped.load(std::memory_order_relaxed)) return run(live, inputs, request_id, nanos);
-  const std::uint64_t unit = unit_of(split, nullptr, request_id);
+  if (split.stopped.load(std::memory_order_relaxed)) return run(live, job, nanos);
+  const std::uint64_t unit = unit_of(split, nullptr, job.request_id);
   Result<Inference> reply = Inference{};
   const auto ask = [&](const LiveModel& model) -> Tried {
-    reply = run(model, inputs, request_id, nanos);
+    reply = run(model, job, nanos);
     if (!reply.ok()) return {how_it_went(reply.error()), {}};
     return {Tried::How::kAnswered, answered(unit, nanos, inputs, reply->outputs)};
   };
   const auto mirrored = [&] {
-    return is_small(inputs) ? mirror(split, {unit, std::vector(inputs.begin(), inputs.end())})
-                            : leave_out(split);
+    return is_small(inputs) ? mirror(split, {unit, inputs}) : leave_out(split);
   };
   rollout::share_request(
       split.share, *split.counters, unit, [&] { return ask(live); },

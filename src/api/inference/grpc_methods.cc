@@ -76,26 +76,47 @@ Result<Value> ask_model(const ModelRoutes& routes, Request& request) {
   return ask(param(request, "version").empty() ? *routes.latest : *routes.versioned, request);
 }
 
-Answer render(const GrpcInfer& asked, const serving::LiveModel& live, Within within,
-              Result<serving::Inference> inference) {
+// A request that was read, with everything that its answer needs.
+struct Asked : Addressed {
+  GrpcInfer infer;
+  Within within = Within::kCall;
+  Sha256 message;  // Of the request, for the receipt.
+};
+
+Answer render(const Asked& asked, const Request& request, Result<serving::Inference> inference) {
   if (!inference.ok()) return inference.error();
-  const std::vector<ChosenOutput> outputs = FALAJ_TRY(
-      choose_outputs(asked.infer, std::move(inference->outputs), asked.model, rows_of(live)));
-  return write_grpc_infer(asked, std::to_string(inference->version), outputs, within);
+  const std::vector<ChosenOutput> outputs = FALAJ_TRY(choose_outputs(
+      asked.infer.infer, std::move(inference->outputs), asked.infer.model, rows_of(*asked.live)));
+  GrpcReplyForm form{asked.within, {}};
+  if (inference->cache != serving::Inference::Cache::kNone) {
+    form.parameters.emplace_back("falaj_cache", serving::cache_word(inference->cache));
+  }
+  if (asked.receipts != nullptr) {
+    security::ReceiptFacts facts = receipt_facts(*asked.live, inference->version, request);
+    facts.asked_form = security::HashedForm::kMessage;
+    facts.asked = asked.message;
+    facts.answered_form = security::HashedForm::kRawOutputs;
+    Sha256Hasher hasher;
+    for (const ChosenOutput& output : outputs) hasher.update(output.tensor.bytes);
+    facts.answered = hasher.finish();
+    form.parameters.emplace_back(kReceiptParameter, FALAJ_TRY(asked.receipts->issue(facts)));
+  }
+  return write_grpc_infer(asked.infer, std::to_string(inference->version), outputs, form);
 }
 
 // Answers later, perhaps on another thread; the request lives until then.
-void infer(const serving::Deployments& deployments, Request& request, Message message,
-           Within within, const net::GrpcReply& reply) {
+void infer(const InferenceServices& services, Request& request, Message message, Within within,
+           const net::GrpcReply& reply) {
   // Only now: tensors may take eight times their bytes.
   Result<GrpcInfer> asked = parse_grpc_infer(message);
   if (!asked.ok()) return reply(asked.error());
-  const Result<LivePtr> live = live_model(deployments, request);
-  if (!live.ok()) return reply(live.error());
-  const auto kept = std::make_shared<GrpcInfer>(std::move(asked).value());
-  run_infer(deployments, request, *live, kept->infer,
-            [kept, live = *live, within, reply](Result<serving::Inference> inference) {
-              reply(render(*kept, *live, within, std::move(inference)));
+  const Result<Addressed> to = addressed(services, request);
+  if (!to.ok()) return reply(to.error());
+  const auto kept = std::make_shared<Asked>(Asked{*to, std::move(asked).value(), within, {}});
+  if (kept->receipts != nullptr) kept->message = sha256(message);
+  run_infer(services.deployments, request, kept->live, kept->infer.infer,
+            [kept, &request, reply](Result<serving::Inference> inference) {
+              reply(render(*kept, request, std::move(inference)));
             });
 }
 
@@ -226,19 +247,20 @@ void add_repository_methods(const Routes& routes, std::vector<GrpcMethod>& out) 
   }
 }
 
-void add_infer_methods(const serving::Deployments& deployments, const Routes& routes,
+void add_infer_methods(const InferenceServices& given, const Routes& routes,
                        std::vector<GrpcMethod>& out) {
+  const auto services = std::make_shared<const InferenceServices>(given);
   const net::Route& route = *routes.of_model(Method::kPost, "/infer").latest;
   out.push_back(
       declared(named("ModelInfer"), GrpcMethod::Kind::kUnary, route,
-               [&deployments](Request& request, Message message, const net::GrpcReply& reply) {
-                 infer(deployments, request, message, Within::kCall, reply);
+               [services](Request& request, Message message, const net::GrpcReply& reply) {
+                 infer(*services, request, message, Within::kCall, reply);
                }));
   out.back().name = names(QueryForm::kModel);
   out.push_back(
       declared(named("ModelStreamInfer"), GrpcMethod::Kind::kStream, route,
-               [&deployments](Request& request, Message message, const net::GrpcReply& reply) {
-                 infer(deployments, request, message, Within::kStream,
+               [services](Request& request, Message message, const net::GrpcReply& reply) {
+                 infer(*services, request, message, Within::kStream,
                        [&request, reply](const Answer& answer) {
                          reply(answer.ok() ? Answer(wrap_stream_response(*answer))
                                            : tell_in_stream(request, answer.error()));
@@ -256,7 +278,7 @@ std::vector<GrpcMethod> grpc_methods(const GrpcParts& parts) {
   add_server_methods(routes, out);
   add_model_methods(routes, out);
   add_repository_methods(routes, out);
-  add_infer_methods(parts.services.deployments, routes, out);
+  add_infer_methods(parts.services, routes, out);
   return out;
 }
 

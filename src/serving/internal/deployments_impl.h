@@ -1,5 +1,5 @@
-// How Deployments is made inside: shared by deployments.cc (what serves) and deployments_sharing.cc
-// (requests while a rollout runs).
+// How Deployments is made inside: shared by deployments.cc (what serves), deployments_sharing.cc
+// (requests while a rollout runs) and deployments_cached.cc (answers that are kept).
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/published.h"
 #include "serving/deployments.h"
+#include "serving/response_cache.h"
 
 namespace falaj::serving {
 
@@ -36,10 +37,22 @@ struct Series {
   }
 };
 
+// All versions of a deployment keep their answers in one cache, under their own digests: a version
+// that is swapped in again finds what it had. The times are a version's own.
+struct Cached {
+  std::shared_ptr<ResponseCache> answers;
+  Deployment::Cache declared;
+  telemetry::Histogram& hits;
+  telemetry::Histogram& misses;
+  telemetry::Gauge& bytes;
+  telemetry::Counter& evicted;
+};
+
 struct Slot {
   Deployment declared;
   std::int64_t generation = 0;
-  std::shared_ptr<const LiveModel> live;  // null: nothing serves yet.
+  std::shared_ptr<const LiveModel> live;   // null: nothing serves yet.
+  std::shared_ptr<ResponseCache> answers;  // null: none is declared.
   std::string state = "loading";
   std::string error;
   bool unloaded = false;            // By request: stays so until load().
@@ -84,6 +97,7 @@ struct Deployments::Impl {
   Mutex ticking;  // One reconciler at a time; readers never take it.
   Published<Table> table;
   mutable std::atomic<unsigned> explaining = 0;  // Explanations that run now.
+  std::string rules;  // Under `ticking`: what drop_when_rules_change() saw last.
 
   Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
   Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version)
@@ -112,15 +126,37 @@ struct Deployments::Impl {
   Status answer_shared(const LiveModel& live, std::span<const EntityKeys> entities,
                        const std::string& request_id,
                        std::vector<EntityPrediction>& predictions) const;
-  Result<Inference> run(const LiveModel& live, std::span<const Tensor> inputs,
-                        const std::string& request_id, std::int64_t& nanos) const;
+  // `nanos`: how long the model took; -1 when it did not run.
+  Result<Inference> run(const LiveModel& live, const InferJob& job, std::int64_t& nanos) const;
+  Result<Inference> run_model(const LiveModel& live, const InferJob& job,
+                              std::int64_t& nanos) const;
   Result<Inference> finished(const LiveModel& live, Result<std::vector<Tensor>> outputs,
                              std::span<const Tensor> inputs, const std::string& request_id,
                              std::int64_t begun) const;
   void add_batcher(const Deployment& declared, LiveModel& live);
-  Result<Inference> run_shared(const LiveModel& live, std::span<const Tensor> inputs,
-                               const std::string& request_id) const;
+  Result<Inference> run_shared(const LiveModel& live, const InferJob& job) const;
+  void submit(const std::shared_ptr<const LiveModel>& live, InferJob job, std::int64_t begun,
+              InferDone done) const;
+
+  // deployments_cached.cc
+  static void renew_answers(Slot& slot);
+  void add_cache(const Slot& slot, LiveModel& live);
+  Status drop_when_rules_change(storage::SqlTransaction& tx, const Table& serving)
+      FALAJ_REQUIRES(ticking);
+  void infer_cached(const std::shared_ptr<const LiveModel>& live, InferJob job,
+                    InferDone done) const;
+  void infer_first(const std::shared_ptr<const LiveModel>& live, InferJob job,
+                   ResponseCache::Asked asked, const Sha256& key, std::int64_t begun,
+                   InferDone done) const;
+  Inference kept_answer(const LiveModel& live, const InferJob& job, const KeptOutputs& outputs,
+                        Inference::Cache how, std::int64_t begun) const;
   void answer_unseen(const rollout::Split& split, const rollout::Mirrored& request) const;
 };
+
+// When an answer to the job that was begun then is worth nothing any more; monotonic.
+std::int64_t deadline_of(const LiveModel& live, const InferJob& job, std::int64_t begun,
+                         Timestamp now);
+void declare_cache_metrics(telemetry::Metrics& metrics);
+void add_cache_figures(const LiveModel& live, DeploymentStatus& status);
 
 }  // namespace falaj::serving

@@ -73,7 +73,7 @@ void StepCounters::vote(Votes& votes, ArmName arm, const Answered& request,
     counts.units.fetch_add(1, kRelaxed);
     if (request.scored > 0) counts.scored.fetch_add(1, kRelaxed);
     if (request.nans > 0) counts.nans.fetch_add(1, kRelaxed);
-    counts.latency->observe_nanos(request.nanos);
+    if (request.nanos >= 0) counts.latency->observe_nanos(request.nanos);
     if (edges == nullptr && finite && arm == ArmName::kChampion && &votes == &whole_) {
       learn(request.score);
     }

@@ -19,8 +19,8 @@ enum class ArmName : std::uint8_t { kChampion, kCandidate };
 
 // One request as an arm answered it.
 struct Answered {
-  std::uint64_t unit = 0;  // Its hash.
-  std::int64_t nanos = 0;
+  std::uint64_t unit = 0;   // Its hash.
+  std::int64_t nanos = 0;   // -1: the model did not run for it; says nothing about its speed.
   std::int64_t scored = 0;  // Scores that were given, of which …
   std::int64_t nans = 0;    // … are no finite number.
   float score = 0;          // The first of them.
