@@ -405,12 +405,17 @@ void TrainJobs::Impl::end_like(const jobs::Job& job, const Order& order) {
   }
 }
 
+void TrainJobs::tick() { impl_->workers.tick(); }
+
 Status TrainJobs::recover() {
   for (const tracking::Run& run : FALAJ_TRY(impl_->runs.unfinished())) {
     Order order;
     order.run = run.id;
     const auto job = FALAJ_TRY(impl_->queue.of_run(run.id));
     if (job && is_training(*job)) {
+      if (job->spec.type == jobs::kCommandType && job->status == jobs::JobStatus::kRunning) {
+        impl_->workers.adopt(run.id);
+      }
       impl_->end_like(*job, order);
       continue;
     }

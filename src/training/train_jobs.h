@@ -91,6 +91,9 @@ class TrainJobs final : public jobs::Handler {
   // What runs beside commands of TrainJobs: give it to Queue::accompany() as WorkerJobs::kName.
   jobs::Companion& companion();
 
+  // Carries into runs what the workers of commands have reported since; for a ticker.
+  void tick();
+
   // Ends runs that a dead server left without a job, or whose job has ended. Call once, before the
   // queue starts.
   Status recover();

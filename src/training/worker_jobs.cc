@@ -6,10 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <map>
 
 #include "base/descriptor.h"
 #include "base/json.h"
@@ -22,10 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using jobs::checkpoint::MemoryFolder;
 
-constexpr std::size_t kPointsMax = 100'000;
 constexpr std::size_t kPointsAtOnce = 2'000;
-constexpr std::size_t kMetricNameMax = 128;
-constexpr std::size_t kReportedBytesMax = std::size_t{16} << 20;
 constexpr std::size_t kReportBytesMax = std::size_t{1} << 20;
 constexpr std::string_view kReport = "/report.json";
 constexpr std::int64_t kOwnProcesses = 64;  // Of the launcher and its threads.
@@ -104,33 +98,6 @@ void note(const Status& status, const RunId& run) {
 
 }  // namespace
 
-Reported read_reported(std::string_view lines) {
-  Reported out;
-  std::map<std::pair<std::string, std::int64_t>, double> newest;
-  while (!lines.empty()) {
-    const std::size_t end = lines.find('\n');
-    const std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
-    if (line.empty()) continue;
-    const auto value = parse_json(line, {.bytes_max = 4096, .depth_max = 4});
-    if (!value.ok() || !value->is_object()) continue;
-    const double progress = value->number("progress", -1);
-    if (progress >= 0 && progress <= 1) out.progress = progress;
-    const std::string metric = value->text("metric");
-    const Value& figure = (*value)["value"];
-    if (metric.empty() || metric.size() > kMetricNameMax || !figure.is_number() ||
-        !std::isfinite(figure.as_double())) {
-      continue;
-    }
-    const std::pair key(metric, value->integer("step"));
-    if (newest.size() < kPointsMax || newest.contains(key)) newest[key] = figure.as_double();
-  }
-  for (const auto& [key, figure] : newest) {
-    out.points.push_back({key.first, key.second, figure, {}});
-  }
-  return out;
-}
-
 WorkerJobs::WorkerJobs(WorkerOptions options, tracking::Runs& runs, jobs::Queue& queue)
     : options_(std::move(options)), runs_(runs), queue_(queue) {}
 
@@ -177,6 +144,50 @@ Result<WorkerJobs::Folders> WorkerJobs::folders_of(const RunId& run) const {
   return folders;
 }
 
+std::string WorkerJobs::reports_of(const RunId& run) const {
+  return options_.folder + "/" + run.str() + "/metrics.jsonl";
+}
+
+void WorkerJobs::adopt(const RunId& run) {
+  MutexLock lock(mutex_);
+  tails_.try_emplace(run, reports_of(run));
+}
+
+void WorkerJobs::tick() {
+  std::vector<RunId> runs;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [run, tail] : tails_) runs.push_back(run);
+  }
+  for (const RunId& run : runs) {
+    MutexLock lock(mutex_);  // One by one: a job that ends takes its own out.
+    const auto found = tails_.find(run);
+    if (found != tails_.end()) take_reports(run, found->second, ReportTail::Until::kLines);
+  }
+}
+
+bool WorkerJobs::take_reports(const RunId& run, ReportTail& tail, ReportTail::Until until) {
+  ReportTail after = tail;
+  const std::string lines = after.read(until);
+  if (lines.empty()) return false;
+  const Reported reported = read_reported(lines);
+  Status written;
+  for (std::size_t at = 0; at < reported.points.size() && written.ok(); at += kPointsAtOnce) {
+    const auto begin = reported.points.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end =
+        begin + static_cast<std::ptrdiff_t>(std::min(kPointsAtOnce, reported.points.size() - at));
+    written = runs_.log_metrics(run, std::vector(begin, end));
+  }
+  if (written.ok() && reported.progress >= 0) {
+    written = runs_.set_progress(run, reported.progress);
+  }
+  note(written, run);
+  // What the store refuses for now is read again; what a run refuses that has ended is not.
+  const bool done = written.ok() || written.error().code == Code::kConflict;
+  if (done) tail = std::move(after);
+  return done;
+}
+
 Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
   const Value& payload = job.spec.payload;
   const RunId run(payload.text("run"));
@@ -207,7 +218,7 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
       value = std::to_string(payload.integer("threads", 1));
     }
   }
-  work.env.emplace_back("FALAJ_METRICS", folders.all + "/metrics.jsonl");
+  work.env.emplace_back("FALAJ_METRICS", reports_of(run));
   work.env.emplace_back("FALAJ_PARAMS", to_json(payload["params"]));
 #if defined(__SANITIZE_ADDRESS__)
   // At its end the leak check traces its own process, which the sandbox refuses.
@@ -223,6 +234,7 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
   }
   work.limits.grace = Duration::milliseconds(payload.integer("grace_ms")) + kPersistMost;
   note(runs_.start(run), run);
+  adopt(run);
   return {};
 }
 
@@ -233,15 +245,14 @@ Value WorkerJobs::ended(const jobs::Job& job, jobs::JobStatus status, const std:
     log::warn("run's folder not found", {{"run", run.str()}, {"error", folders.error().message}});
     return {};
   }
-  Reported reported = read_reported(bytes_left(folders->all + "/metrics.jsonl", kReportedBytesMax));
-  for (std::size_t at = 0; at < reported.points.size(); at += kPointsAtOnce) {
-    const auto begin = reported.points.begin() + static_cast<std::ptrdiff_t>(at);
-    const auto end =
-        begin + static_cast<std::ptrdiff_t>(std::min(kPointsAtOnce, reported.points.size() - at));
-    note(runs_.log_metrics(run, std::vector(begin, end)), run);
+  {
+    MutexLock lock(mutex_);
+    ReportTail& tail = tails_.try_emplace(run, reports_of(run)).first->second;
+    while (take_reports(run, tail, ReportTail::Until::kEnd)) {
+    }
+    tails_.erase(run);
   }
-  if (status == jobs::JobStatus::kSucceeded) reported.progress = 1;
-  if (reported.progress >= 0) note(runs_.set_progress(run, reported.progress), run);
+  if (status == jobs::JobStatus::kSucceeded) note(runs_.set_progress(run, 1), run);
   const security::RequestContext as =
       security::system_context("service:training", ProjectName(job.spec.project), job.spec.zone);
   const std::string why = status == jobs::JobStatus::kSucceeded ? "" : error;
