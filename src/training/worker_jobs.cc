@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "jobs/checkpoint/memory_folder.h"
+#include "jobs/runtime.h"
 
 namespace falaj::training {
 namespace {
@@ -56,6 +57,9 @@ Value outputs_of(const Value& report) {
   const Value& attempts = report["attempts"];
   launch["attempts"] =
       static_cast<std::int64_t>(attempts.is_array() ? attempts.as_array().size() : 0);
+  if (attempts.is_array() && !attempts.as_array().empty()) {
+    launch["workers"] = attempts.as_array().back().integer("world");
+  }
   const Value& checkpoint = report["checkpoint"];
   if (!checkpoint.is_object()) return out;
   Value& newest = out["checkpoint"];
@@ -107,12 +111,13 @@ Result<WorkerJobs::Started> WorkerJobs::run(const security::RequestContext& cont
   if (options_.folder.empty()) {
     return Error(Code::kUnavailable, "nothing here runs the workers of a TrainJob");
   }
-  const int workers = workers_on(queue_.machine(), plan);
+  const int most = workers_on(queue_.machine(), plan);
   tracking::Run wanted;
   wanted.experiment = name;
   wanted.params = params;
   wanted.inputs["command"] = words_value(plan.submission.command);
-  wanted.inputs["workers"] = workers;
+  wanted.inputs["workers"]["min"] = plan.workers_min;
+  wanted.inputs["workers"]["max"] = most;
   const RunId run = FALAJ_TRY(runs_.create(context, wanted)).id;
   jobs::JobSpec spec;
   spec.type = jobs::kCommandType;
@@ -120,14 +125,14 @@ Result<WorkerJobs::Started> WorkerJobs::run(const security::RequestContext& cont
   spec.payload["companion"] = kName;
   spec.payload["run"] = run.str();
   spec.payload["params"] = params;
-  spec.payload["workers"] = workers;
-  spec.payload["launch"] = words_value(launch_words(plan, workers));
+  if (!plan.capture.is_null()) spec.payload["capture"] = plan.capture;
+  spec.payload["launch"] = words_value(launch_words(plan));
   spec.payload["threads"] =
       std::max<std::int64_t>(1, plan.submission.request.resources.cpu_milli / 1000);
   spec.payload["grace_ms"] = plan.grace.nanos / 1'000'000;
   spec.attempts_max =
       1;  // Crashes are forgiven by the launcher; what is lost or preempted is free.
-  spec.request = request_of(plan, workers, name);
+  spec.request = request_of(plan, most, name);
   auto job = queue_.submit(context, std::move(spec));
   if (job.ok()) return Started{run, *job};
   note(runs_.end(context, run, tracking::RunStatus::kFailed,
@@ -188,8 +193,13 @@ bool WorkerJobs::take_reports(const RunId& run, ReportTail& tail, ReportTail::Un
   return done;
 }
 
-Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
+Status WorkerJobs::prepare(const jobs::Job& job, const jobs::Grant& grant, jobs::Work& work) {
   const Value& payload = job.spec.payload;
+  if (jobs::runtime_of(payload).form == jobs::RuntimeForm::kImage) {
+    return Error(Code::kFailedPrecondition,
+                 "the workers of a TrainJob run with a host's or a venv's runtime: what launches "
+                 "them is not inside an image");
+  }
   const RunId run(payload.text("run"));
   const Folders folders = FALAJ_TRY(folders_of(run));
   std::error_code error;
@@ -204,6 +214,9 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
   // What an attempt before this one came to is not how this one ends.
   fs::remove(folders.all + std::string(kReport), error);
   std::vector<std::string> argv{options_.program, "launch", "--run-id", run.str()};
+  for (std::string& word : gang_words(job.spec.request, grant.workers)) {
+    argv.push_back(std::move(word));
+  }
   for (std::string& word : words_of(payload["launch"])) argv.push_back(std::move(word));
   for (const std::string& word :
        {std::string("--archive"), folders.archive, std::string("--memory-folder"), folders.memory,
@@ -229,8 +242,7 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
   work.limits.disk_folders.push_back(folders.all);
   if (work.limits.processes_max > 0) {
     work.limits.processes_max =
-        work.limits.processes_max * std::max<std::int64_t>(1, payload.integer("workers", 1)) +
-        kOwnProcesses;
+        work.limits.processes_max * std::max<std::int64_t>(1, grant.workers) + kOwnProcesses;
   }
   work.limits.grace = Duration::milliseconds(payload.integer("grace_ms")) + kPersistMost;
   note(runs_.start(run), run);

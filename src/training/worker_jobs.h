@@ -49,7 +49,7 @@ class WorkerJobs final : public jobs::Companion {
   // The run of a job that an earlier server started, and that may still be running, is followed.
   void adopt(const RunId& run);
 
-  Status prepare(const jobs::Job& job, jobs::Work& work) override;
+  Status prepare(const jobs::Job& job, const jobs::Grant& grant, jobs::Work& work) override;
   Value ended(const jobs::Job& job, jobs::JobStatus status, const std::string& error) override;
 
  private:

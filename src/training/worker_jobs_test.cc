@@ -30,7 +30,7 @@ while [ "$1" != -- ]; do
 done
 shift
 test -d "$memory/saves" || exit 9
-echo '{"code": 0, "reason": "", "crashes": 1, "preemptions": 2, "attempts": [{}, {}],
+echo '{"code": 0, "reason": "", "crashes": 1, "preemptions": 2, "attempts": [{}, {"world": 2}],
        "checkpoint": {"number": 3, "name": "step9", "bytes": 12}}' > "$report"
 exec "$@"
 )";
@@ -103,7 +103,7 @@ TEST_F(WorkerJobsTest, a_run_has_what_its_workers_reported) {
   const jobs::Job job = ended(started);
   const std::string log = queue_->log_tail(started.job, 0).value();
   ASSERT_EQ(job.status, jobs::JobStatus::kSucceeded) << job.error << log;
-  EXPECT_EQ(job.spec.request.resources.cpu_milli, 4000) << "two workers: more never have room";
+  EXPECT_EQ(job.spec.request.workers->max, 2) << "more never have room";
   EXPECT_NE(log.find("threads 2 params {\"lr\":0.1}\n"), std::string::npos) << log;
   EXPECT_NE(log.find("launch --run-id " + started.run.str() + " --workers 1:2"), std::string::npos)
       << log;
@@ -114,7 +114,8 @@ TEST_F(WorkerJobsTest, a_run_has_what_its_workers_reported) {
   EXPECT_EQ(done.outputs["launch"].integer("crashes"), 1);
   EXPECT_EQ(done.outputs["launch"].integer("attempts"), 2);
   EXPECT_EQ(done.outputs["checkpoint"].text("name"), "step9");
-  EXPECT_EQ(done.inputs.integer("workers"), 2);
+  EXPECT_EQ(done.inputs["workers"].integer("max"), 2);
+  EXPECT_EQ(done.outputs["launch"].integer("workers"), 2);
   EXPECT_FALSE(std::filesystem::exists(memory_of(started.run)));
 }
 
