@@ -153,8 +153,10 @@ void Program::start_ticking(const Options& options) {
   webhooks_ = std::make_unique<exec::Ticker>("webhooks", options.tick_interval, [this] {
     warn_if_failed("webhooks", serving_.webhooks->tick());
   });
-  live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500),
-                                         [this] { http_.feed->tick(); });
+  live_ = std::make_unique<exec::Ticker>("live", Duration::milliseconds(500), [this] {
+    training_.trainer->tick();
+    http_.feed->tick();
+  });
 }
 
 void Program::start_renewing() {

@@ -129,11 +129,17 @@ class Drawing {
     return out;
   }
 
-  Index shape_index(const Resources& resources) {
-    const auto key = std::tuple(resources.cpu_milli, resources.memory_bytes, resources.gpus);
+  Index shape_index(const Request& request) {
+    const Workers one{request.resources};
+    const Workers& workers = request.workers ? *request.workers : one;
+    const Resources& resources = workers.each;
+    const auto key = std::tuple(resources.cpu_milli, resources.memory_bytes, resources.gpus,
+                                workers.min, workers.max);
     const auto [at, fresh] = shapes_.try_emplace(key, static_cast<Index>(snapshot.shapes.size()));
     if (!fresh) return at->second;
     scheduler::TaskGroup group;
+    group.min = static_cast<std::uint32_t>(workers.min);
+    group.max = static_cast<std::uint32_t>(workers.max);
     group.cpu = resources.cpu_milli;
     group.memory = mebibytes(resources.memory_bytes);
     group.gpu.count = static_cast<std::uint32_t>(resources.gpus);
@@ -144,11 +150,35 @@ class Drawing {
     return at->second;
   }
 
+  // Each worker has the next of the job's devices. Those that are gone since it began cannot be
+  // given to anybody.
+  scheduler::Placement placement_of(const Candidate& candidate) const {
+    unsigned left = candidate.gpus & ((1U << snapshot.classes[0].gpus) - 1U);
+    const Request& request = candidate.request;
+    const std::int64_t each = request.workers ? request.workers->each.gpus : scheduler::kMaxDevices;
+    const std::int64_t count =
+        request.workers ? std::clamp(candidate.workers, request.workers->min, request.workers->max)
+                        : 1;
+    scheduler::Placement out;
+    out.counts = {static_cast<std::uint32_t>(count)};
+    for (std::int64_t i = 0; i < count; ++i) {
+      scheduler::PodPlacement pod;
+      pod.node = 0;
+      for (std::int64_t taken = 0; taken < each && left != 0; ++taken) {
+        const unsigned lowest = left & (~left + 1U);
+        pod.gpus = static_cast<std::uint16_t>(pod.gpus | lowest);
+        left &= ~lowest;
+      }
+      out.pods.push_back(pod);
+    }
+    return out;
+  }
+
   void add_job(const Candidate& candidate) {
     scheduler::Job job;
     job.id = candidate.sequence;
     job.queue = queue_index(candidate.project, candidate.request.queue);
-    job.shape = shape_index(candidate.request.resources);
+    job.shape = shape_index(candidate.request);
     job.priority = static_cast<std::int32_t>(candidate.request.priority);
     job.submitted = candidate.queued_at;
     job.deadline = candidate.request.deadline;
@@ -162,12 +192,7 @@ class Drawing {
     if (candidate.stage != Stage::kWaiting) {
       job.started = candidate.started_at;
       job.checkpoint = candidate.started_at;
-      scheduler::PodPlacement pod;
-      pod.node = 0;
-      // Devices that are gone since the job began cannot be given to anybody.
-      pod.gpus =
-          static_cast<std::uint16_t>(candidate.gpus & ((1U << snapshot.classes[0].gpus) - 1U));
-      job.placement = {{1}, {pod}};
+      job.placement = placement_of(candidate);
     }
     snapshot.jobs.push_back(std::move(job));
   }
@@ -176,7 +201,8 @@ class Drawing {
   const Timestamp now_;
   std::map<std::string, const QueueSpec*, std::less<>> declared_;
   std::map<std::string, Index, std::less<>> queues_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, Index> shapes_;
+  using ShapeKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<ShapeKey, Index> shapes_;
 };
 
 std::string milli_text(std::int64_t amount, std::string_view name) {
@@ -311,8 +337,81 @@ Why why_of(const Drawing& drawing, const Scene& scene, const scheduler::Hold& ho
   return why;
 }
 
-std::uint16_t devices(const scheduler::Placement& placement) {
-  return placement.pods.empty() ? std::uint16_t{0} : placement.pods.front().gpus;
+Verdict::Place place_of(Index job, const scheduler::Placement& placement) {
+  Verdict::Place out{job, 0, static_cast<std::int64_t>(placement.pods.size())};
+  for (const scheduler::PodPlacement& pod : placement.pods) {
+    out.gpus = static_cast<std::uint16_t>(out.gpus | pod.gpus);
+  }
+  return out;
+}
+
+using Resizes = std::vector<scheduler::Resize>;
+
+// The snapshot once these decisions are carried out, of the resizes those that `resized` has.
+scheduler::Snapshot after(scheduler::Snapshot snapshot, const scheduler::Decisions& decided,
+                          const Resizes& resized, Timestamp now) {
+  for (const Index job : decided.released) {
+    snapshot.jobs[job].state = scheduler::JobState::kPending;
+    snapshot.jobs[job].placement = {};
+  }
+  for (const scheduler::Admit& admit : decided.admit) {
+    scheduler::Job& job = snapshot.jobs[admit.job];
+    job.state = scheduler::JobState::kRunning;
+    job.started = job.checkpoint = now;
+    job.placement = admit.placement;
+  }
+  for (const scheduler::Reserve& reserve : decided.reserve) {
+    if (reserve.kind != scheduler::ReserveKind::kClaim) continue;
+    snapshot.jobs[reserve.job].state = scheduler::JobState::kClaimed;
+    snapshot.jobs[reserve.job].started = now;
+    snapshot.jobs[reserve.job].placement = reserve.placement;
+  }
+  for (const scheduler::Preempt& preempt : decided.preempt) {
+    snapshot.jobs[preempt.job].state = scheduler::JobState::kStopping;
+  }
+  for (const scheduler::Resize& resize : resized) {
+    scheduler::Job& job = snapshot.jobs[resize.job];
+    if (resize.for_job == kAbsent) {
+      job.placement = resize.placement;
+    } else {
+      job.state = scheduler::JobState::kStopping;
+    }
+  }
+  return snapshot;
+}
+
+// decide() starts a job with the least it needs and lets it grow in the next cycle. Here growing
+// means starting again, so who has just been admitted grows before it begins: where they are then.
+std::map<Index, scheduler::Placement> grown(const Drawing& drawing, const Scene& scene,
+                                            const scheduler::Decisions& decided,
+                                            const Resizes& resized, Timestamp now) {
+  std::map<Index, scheduler::Placement> out;
+  for (const scheduler::Admit& admit : decided.admit) {
+    const auto& workers = scene.jobs[admit.job].request.workers;
+    if (workers && workers->max > workers->min) out.emplace(admit.job, admit.placement);
+  }
+  if (out.empty()) return out;
+  scheduler::Budget budget;
+  budget.digest = 0;
+  budget.explain = scheduler::Explain::kCode;
+  const scheduler::Decisions next = scheduler::decide(
+      after(drawing.snapshot, decided, resized, now), scene.policy.policy, now, budget);
+  for (const scheduler::Resize& resize : next.resize) {
+    const auto at = out.find(resize.job);
+    if (at != out.end() && resize.for_job == kAbsent) at->second = resize.placement;
+  }
+  return out;
+}
+
+// To grow costs a restart: not before a job has run for as long as it may not be preempted.
+Resizes worth_it(const Drawing& drawing, const Scene& scene, Resizes resizes, Timestamp now) {
+  std::erase_if(resizes, [&](const scheduler::Resize& resize) {
+    const scheduler::Job& job = drawing.snapshot.jobs[resize.job];
+    const Duration own = drawing.snapshot.queues[job.queue].min_run;
+    const Duration least = own.nanos > 0 ? own : scene.policy.policy.preemption.min_run;
+    return resize.for_job == kAbsent && job.started + least > now;
+  });
+  return resizes;
 }
 
 std::string ask_text(const Resources& resources) {
@@ -360,16 +459,22 @@ Verdict judge(const Scene& scene, Timestamp now, Telling telling) {
   if (telling == Telling::kNothing) budget.explain = scheduler::Explain::kCode;
   const scheduler::Decisions decided =
       scheduler::decide(drawing.snapshot, scene.policy.policy, now, budget);
+  const Resizes resized = worth_it(drawing, scene, decided.resize, now);
+  const auto larger = grown(drawing, scene, decided, resized, now);
   Verdict out;
   for (const scheduler::Admit& admit : decided.admit) {
-    out.admit.push_back({admit.job, devices(admit.placement)});
+    const auto at = larger.find(admit.job);
+    out.admit.push_back(place_of(admit.job, at == larger.end() ? admit.placement : at->second));
   }
   for (const scheduler::Reserve& reserve : decided.reserve) {
     if (reserve.kind != scheduler::ReserveKind::kClaim) continue;
-    out.claim.push_back({reserve.job, devices(reserve.placement)});
+    out.claim.push_back(place_of(reserve.job, reserve.placement));
   }
   for (const Index job : decided.released) out.release.push_back(job);
   for (const scheduler::Preempt& preempt : decided.preempt) out.preempt.push_back(preempt.job);
+  for (const scheduler::Resize& resize : resized) {
+    out.resize.push_back(place_of(resize.job, resize.placement));
+  }
   if (telling == Telling::kNothing) return out;
   for (const scheduler::Hold& hold : decided.hold) {
     out.hold.emplace_back(hold.job, why_of(drawing, scene, hold, now));

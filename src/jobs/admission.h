@@ -45,10 +45,11 @@ struct Candidate {
   Stage stage = Stage::kWaiting;
   Timestamp queued_at{};
   Timestamp started_at{};
-  Duration run_max{};       // 0: unknown.
-  std::uint32_t unmet = 0;  // Jobs that must end first …
-  JobId waits_for{};        // … and the first of them.
-  std::uint16_t gpus = 0;   // Devices, unless it waits.
+  Duration run_max{};        // 0: unknown.
+  std::uint32_t unmet = 0;   // Jobs that must end first …
+  JobId waits_for{};         // … and the first of them.
+  std::uint16_t gpus = 0;    // Devices, unless it waits …
+  std::int64_t workers = 1;  // … and how many of Request::workers.
   // What is known from jobs like it (jobs/ledger.h); 0: nothing.
   Duration p50{};  // Of the remaining run time.
   Duration p90{};
@@ -86,11 +87,15 @@ struct Verdict {
   struct Place {
     std::size_t job = 0;
     std::uint16_t gpus = 0;
+    std::int64_t workers = 1;
   };
   std::vector<Place> admit;
   std::vector<Place> claim;          // Become kClaimed …
   std::vector<std::size_t> release;  // … and these kWaiting again.
   std::vector<std::size_t> preempt;
+  // Go on with so many workers: fewer for others at once, more once they have run for the least
+  // time between preemptions.
+  std::vector<Place> resize;
   std::vector<std::pair<std::size_t, Why>> hold;
 };
 

@@ -42,9 +42,9 @@ struct Difference {
   std::string before;
   std::string after;
 };
-// Between two payloads {command, env, array, params, runtime, capture}: the first that differs, in
-// the order in which a person would look. A machine that one of them does not name is not compared.
-// Pure.
+// Between two payloads {command, env, array, params, workers, runtime, capture}: the first that
+// differs, in the order in which a person would look. A machine that one of them does not name is
+// not compared. Pure.
 std::optional<Difference> first_difference(const Value& before, const Value& after);
 
 }  // namespace falaj::jobs

@@ -109,6 +109,14 @@ Status check_limits(const CommandOptions& options, const JobSpec& spec) {
   return {};
 }
 
+void fit_workers(const CommandOptions& options, Request& request) {
+  if (!request.workers || options.memory_bytes_max <= 0) return;
+  Workers& workers = *request.workers;
+  const std::int64_t room =
+      options.memory_bytes_max / std::max<std::int64_t>(1, workers.each.memory_bytes);
+  workers.max = std::clamp(room, workers.min, workers.max);
+}
+
 Status check_program(const JobSpec& spec) {
   const std::vector<std::string> command = command_of(spec.payload);
   const std::string path = path_of(spec.payload);

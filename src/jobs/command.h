@@ -33,6 +33,9 @@ struct CommandOptions {
 
 // FJ-1006 when the job asks for more than `options` grants. Pure.
 Status check_limits(const CommandOptions& options, const JobSpec& spec);
+// Takes so many workers off the most that all of them together keep to `options`, down to the
+// least. Pure.
+void fit_workers(const CommandOptions& options, Request& request);
 // FJ-1015 when its program is not there; its runtime has been resolved. A program with a slash is
 // looked for when the job starts, in its own folder.
 Status check_program(const JobSpec& spec);

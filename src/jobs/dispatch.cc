@@ -151,10 +151,20 @@ void LocalQueue::decide() {
   Scene scene;
   {
     MutexLock lock(mutex_);
-    if (waiting_ == 0 || stopping_) return;
+    if (stopping_ || !anybody_may_change()) return;
     scene = picture();
   }
   act_on(scene, judge(scene, clock_.now()));
+}
+
+// Somebody waits, or could have more workers than it has.
+bool LocalQueue::anybody_may_change() const {
+  if (waiting_ > 0) return true;
+  return std::any_of(line_.begin(), line_.end(), [](const auto& each) {
+    const Candidate& job = each.second;
+    const auto& workers = job.request.workers;
+    return workers && job.stage == Stage::kRunning && job.workers < workers->max;
+  });
 }
 
 Scene LocalQueue::picture() {
@@ -184,6 +194,32 @@ void LocalQueue::set_waiting(Candidate& candidate, Stage stage) {
   candidate.stage = stage;
 }
 
+// The place that a job has, or that is kept for it.
+void LocalQueue::seat(Candidate& candidate, const Verdict::Place& place) {
+  candidate.gpus = place.gpus;
+  candidate.workers = place.workers;
+  give_workers(candidate.request, place.workers);
+}
+
+// Who must make room, and who is to go on with fewer or more workers: both end first.
+std::vector<JobId> LocalQueue::tell_leavers(const Scene& scene, const Verdict& verdict) {
+  std::vector<JobId> leaving;
+  const auto leave = [&](std::size_t job) FALAJ_REQUIRES(mutex_) -> Running* {
+    const auto at = line_.find(scene.jobs[job].id);
+    const auto running = running_.find(scene.jobs[job].id);
+    if (at == line_.end() || running == running_.end()) return nullptr;
+    at->second.stage = Stage::kStopping;
+    running->second.preempted = true;
+    leaving.push_back(at->first);
+    return &running->second;
+  };
+  for (const std::size_t job : verdict.preempt) leave(job);
+  for (const Verdict::Place& place : verdict.resize) {
+    if (Running* running = leave(place.job)) running->resize = place;
+  }
+  return leaving;
+}
+
 // Only this thread admits, so what was free in the scene is free still; but a job may have been
 // cancelled since.
 void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
@@ -200,7 +236,7 @@ void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
       Candidate* candidate = waiting(place.job);
       if (candidate == nullptr) continue;
       set_waiting(*candidate, Stage::kRunning);
-      candidate->gpus = place.gpus;
+      seat(*candidate, place);
       candidate->started_at = clock_.now();
       running_[candidate->id] = Running{};
       why_.erase(candidate->id);
@@ -210,19 +246,12 @@ void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
       Candidate* candidate = waiting(place.job);
       if (candidate == nullptr) continue;
       set_waiting(*candidate, Stage::kClaimed);
-      candidate->gpus = place.gpus;
+      seat(*candidate, place);
     }
     for (const std::size_t job : verdict.release) {
       if (Candidate* candidate = waiting(job)) set_waiting(*candidate, Stage::kWaiting);
     }
-    for (const std::size_t job : verdict.preempt) {
-      const auto at = line_.find(scene.jobs[job].id);
-      const auto running = running_.find(scene.jobs[job].id);
-      if (at == line_.end() || running == running_.end()) continue;
-      at->second.stage = Stage::kStopping;
-      running->second.preempted = true;
-      leaving.push_back(at->first);
-    }
+    leaving = tell_leavers(scene, verdict);
     for (const auto& [job, why] : verdict.hold) {
       if (waiting(job) != nullptr) why_[scene.jobs[job].id] = why;
     }

@@ -32,6 +32,12 @@ struct AttemptId {
 std::string to_string(const AttemptId& id);
 Result<AttemptId> parse_attempt(std::string_view text);
 
+// What the scheduler gave to an attempt beside what the job asks for.
+struct Grant {
+  std::uint16_t gpus = 0;    // Devices, a bit each.
+  std::int64_t workers = 1;  // Of a job that may have several (Request::workers).
+};
+
 // What is to be run. Nothing is inherited from the server but what stands here.
 struct Work {
   std::vector<std::string> argv;                         // argv[0] is an absolute path.

@@ -224,7 +224,7 @@ Result<bool> cancel_was_asked(SqlTransaction& tx, const JobId& id) {
 // Each admission with what ended it: the next event of the job that does.
 constexpr std::string_view kSelectAttempts =
     "SELECT j.id, j.project, j.type, j.request, j.created_at, a.at, e.at, e.kind,"
-    " CASE e.kind WHEN 3 THEN e.detail ELSE 'null' END"
+    " CASE e.kind WHEN 3 THEN e.detail ELSE 'null' END, a.detail"
     " FROM (SELECT * FROM jobs WHERE id >= ? ORDER BY id DESC LIMIT ?) j"
     " JOIN job_events a ON a.job = j.id AND a.kind = 1"
     " JOIN job_events e ON e.job = j.id AND e.sequence ="
@@ -417,7 +417,10 @@ Result<std::vector<JobStore::Past>> JobStore::attempts(Timestamp since,
     past.job.spec.project = past.spell.project = row.text(1);
     past.job.spec.type = row.text(2);
     const Value request = FALAJ_TRY(parse_column(row, 3));
-    past.job.spec.request = past.spell.request = request_from_stored(request);
+    past.job.spec.request = request_from_stored(request);
+    const Value granted = FALAJ_TRY(parse_column(row, 9));
+    give_workers(past.job.spec.request, granted.integer("workers", 1));
+    past.spell.request = past.job.spec.request;
     past.job.created_at = Timestamp{row.integer(4)};
     past.spell.from = Timestamp{row.integer(5)};
     past.spell.to = Timestamp{row.integer(6)};
@@ -466,7 +469,10 @@ Result<std::vector<JobStore::Unfinished>> JobStore::recover() {
       }
       Unfinished each;
       each.cancelled = cancelled;
-      if (job.status == JobStatus::kRunning) FALAJ_TRY(add_beginning(tx, job, each));
+      if (job.status == JobStatus::kRunning) {
+        FALAJ_TRY(add_beginning(tx, job, each));
+        give_workers(job.spec.request, each.grant.workers);
+      }
       each.job = std::move(job);
       unfinished.push_back(std::move(each));
     }
@@ -475,7 +481,7 @@ Result<std::vector<JobStore::Unfinished>> JobStore::recover() {
   return unfinished;
 }
 
-// When the attempt that runs began, and with which devices.
+// When the attempt that runs began, and with what.
 Status JobStore::add_beginning(SqlTransaction& tx, const Job& job, Unfinished& out) {
   const SqlRows rows = FALAJ_TRY(tx.query(
       "SELECT at, detail FROM job_events WHERE job = ? AND kind = ? AND attempt = ?",
@@ -483,7 +489,8 @@ Status JobStore::add_beginning(SqlTransaction& tx, const Job& job, Unfinished& o
   if (rows.empty()) return {};  // From before there were events.
   out.began = Timestamp{rows.front().integer(0)};
   const Value detail = FALAJ_TRY(parse_json(rows.front().text(1)));
-  out.gpus = static_cast<std::uint16_t>(detail.integer("gpus"));
+  out.grant.gpus = static_cast<std::uint16_t>(detail.integer("gpus"));
+  out.grant.workers = detail.integer("workers", 1);
   return {};
 }
 
@@ -494,13 +501,15 @@ Event JobStore::requeued(const Job& job, int attempts, const std::string& error)
   return event_of(EventKind::kRequeued, clock_.now(), job.epoch, std::move(detail));
 }
 
-Result<Job> JobStore::begin_attempt(const JobId& id, std::uint16_t gpus) {
+Result<Job> JobStore::begin_attempt(const JobId& id, const Grant& grant) {
   std::optional<Job> job;
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
     job = FALAJ_TRY(find_job(tx, id));
     Value detail;
     detail["attempts"] = job->attempts + 1;
-    if (gpus != 0) detail["gpus"] = std::int64_t{gpus};
+    if (grant.gpus != 0) detail["gpus"] = std::int64_t{grant.gpus};
+    if (job->spec.request.workers) detail["workers"] = grant.workers;
+    give_workers(job->spec.request, grant.workers);
     FALAJ_TRY(happen(
         tx, *job, event_of(EventKind::kAdmitted, clock_.now(), job->epoch + 1, std::move(detail))));
     if (job->epoch == 1) return {};

@@ -42,6 +42,13 @@ Result<Rules> with_changes(const JobStore::Sharing& now,
   return rules;
 }
 
+// With as many workers as it had: a replay does not know how much quicker more of them would be.
+Candidate fixed(Candidate job) {
+  job.request.workers.reset();
+  job.workers = 1;
+  return job;
+}
+
 }  // namespace
 
 // The newest jobs that ended by themselves, with what they ran.
@@ -50,7 +57,7 @@ Result<std::vector<PastJob>> LocalQueue::past_jobs() const {
   for (const JobStore::Past& past :
        FALAJ_TRY(store_.attempts(clock_.now() - kLookBack, kReplayed))) {
     if (past.spell.ended != Spell::Ended::kByItself) continue;
-    out.push_back({candidate_of(past.job), past.spell.to - past.spell.from});
+    out.push_back({fixed(candidate_of(past.job)), past.spell.to - past.spell.from});
   }
   return out;
 }
@@ -73,7 +80,7 @@ void LocalQueue::add_present(const JobStore::Sharing& sharing, std::vector<PastJ
                    : job.run_max.nanos > 0 ? Duration{job.run_max.nanos / 2}
                                            : kUnknownRun;
     if (runs) run = run + (now - job.started_at);
-    jobs.push_back({job, run});
+    jobs.push_back({fixed(job), run});
     // As it was asked for: what is left of it, the replay finds by itself.
     if (runs && job.run_max.nanos > 0) {
       jobs.back().job.run_max = job.run_max + (now - job.started_at);

@@ -175,6 +175,7 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
 // Whatever may refuse it comes before its runtime is looked up: that may begin a build.
 Status LocalQueue::settle_submission(const security::RequestContext& context, JobSpec& spec,
                                      std::size_t count) const {
+  if (spec.type == kCommandType) fit_workers(commands_, spec.request);
   FALAJ_TRY(check_submission(context, spec));
   FALAJ_TRY(store_.room(context.project, count));
   if (spec.type != kCommandType) return {};
@@ -203,13 +204,14 @@ void LocalQueue::show_counts() {
 // A job joins those that wait; a command that runs already is the executor's, which is asked to
 // stop it when it was cancelled (collect_ends). Of any other cancelled one a worker writes the end.
 void LocalQueue::enter(const JobStore::Unfinished& entering) {
-  const auto& [job, cancelled, began, gpus] = entering;
+  const auto& [job, cancelled, began, grant] = entering;
   Candidate candidate = candidate_of(job);
   candidate.sequence = ++sequence_;
   if (job.status == JobStatus::kRunning || cancelled) {
     candidate.stage = Stage::kRunning;
     candidate.started_at = began == Timestamp{} ? clock_.now() : began;
-    candidate.gpus = gpus;
+    candidate.gpus = grant.gpus;
+    candidate.workers = grant.workers;
     Running& running = running_[job.id];
     if (job.status == JobStatus::kRunning) running.began = began;
     running.cancelled = cancelled;
@@ -323,6 +325,9 @@ Result<Why> LocalQueue::why(const JobId& id) const {
   out.text = job.status == JobStatus::kRunning ? "runs as attempt " + std::to_string(job.epoch)
              : job.error.empty()               ? "has ended: " + out.code
                                                : "has ended: " + out.code + ", " + job.error;
+  if (job.status == JobStatus::kRunning && job.spec.request.workers) {
+    out.text += " with " + std::to_string(grant_of(id).workers) + " workers";
+  }
   return out;
 }
 

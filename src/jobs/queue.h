@@ -8,6 +8,10 @@
 //   up to its limit;
 // - a command is given to an Executor (jobs/executor.h) under the number of its attempt, and is
 //   found again after a crash of the server where the executor outlives it.
+//
+// A command with workers (Request::workers) runs with any number of them from its least on. When
+// others need the room, or more has come free, it is stopped as if it were preempted, its new place
+// is kept for it, and its next attempt begins with that many; that costs it no attempt.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +41,7 @@ namespace falaj::jobs {
 
 class Executor;
 struct CommandOptions;
+struct Grant;
 struct Work;
 
 inline constexpr std::string_view kCommandType = "command";
@@ -101,9 +106,9 @@ class Handler {
 class Companion {
  public:
   virtual ~Companion() = default;
-  // Before every attempt: what the command gets beside what any command gets. An error fails the
-  // job at once.
-  virtual Status prepare(const Job& job, Work& work) = 0;
+  // Before every attempt: what the command gets beside what any command gets. `job` asks for what
+  // it was granted. An error fails the job at once.
+  virtual Status prepare(const Job& job, const Grant& grant, Work& work) = 0;
   // The job has ended for good: before that is written down, and again after a crash in between;
   // only of one that never ran after (a crash may then leave it out: look at ended jobs at start).
   // Answers with what is known of the command's workers, for the post-mortem: as jobs/post_mortem.h

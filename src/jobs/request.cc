@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/decode.h"
 #include "base/json.h"
@@ -157,7 +158,41 @@ Result<Request> decode_request(Fields& fields) {
   return out;
 }
 
+// What no machine has stays more than any machine has.
+std::int64_t times(std::int64_t amount, std::int64_t count) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 2;
+  return amount > kMost / std::max<std::int64_t>(1, count) ? kMost : amount * count;
+}
+
+Value to_value(const Workers& workers) {
+  Value value;
+  value["min"] = workers.min;
+  value["max"] = workers.max;
+  value["cpus"] = static_cast<double>(workers.each.cpu_milli) / 1000;
+  value["memory"] = workers.each.memory_bytes;
+  value["gpus"] = workers.each.gpus;
+  return value;
+}
+
+Workers workers_from_stored(const Value& value) {
+  Workers out;
+  out.min = std::max<std::int64_t>(1, value.integer("min", 1));
+  out.max = std::max(out.min, value.integer("max", 1));
+  out.each.cpu_milli = std::llround(value.number("cpus", 1) * 1000);
+  out.each.memory_bytes = value.integer("memory");
+  out.each.gpus = value.integer("gpus");
+  return out;
+}
+
 }  // namespace
+
+void give_workers(Request& request, std::int64_t count) {
+  if (!request.workers) return;
+  const Resources& each = request.workers->each;
+  request.resources.cpu_milli = times(each.cpu_milli, count);
+  request.resources.memory_bytes = times(each.memory_bytes, count);
+  request.resources.gpus = times(each.gpus, count);
+}
 
 Value to_value(const Request& request) {
   Value value;
@@ -169,6 +204,7 @@ Value to_value(const Request& request) {
   value["gpus"] = request.resources.gpus;
   value["disk"] = request.resources.disk_bytes == 0 ? Value() : Value(request.resources.disk_bytes);
   if (request.resources.bound) value["bound"] = true;
+  if (request.workers) value["workers"] = to_value(*request.workers);
   value["time_max"] = request.time_max.nanos == 0 ? Value() : Value(to_string(request.time_max));
   const bool dated = request.deadline != Timestamp::max();
   value["deadline"] = dated ? Value(to_rfc3339(request.deadline)) : Value();
@@ -188,6 +224,7 @@ Request request_from_stored(const Value& value) {
   out.resources.gpus = value.integer("gpus");
   out.resources.disk_bytes = value.integer("disk");
   out.resources.bound = value["bound"].is_bool() && value["bound"].as_bool();
+  if (value["workers"].is_object()) out.workers = workers_from_stored(value["workers"]);
   const auto time = parse_duration(value.text("time_max", "0"));
   out.time_max = time.ok() ? *time : Duration{};
   const auto deadline = parse_timestamp(value.text("deadline"));

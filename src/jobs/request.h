@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,21 @@ struct Resources {
   bool operator==(const Resources&) const = default;
 };
 
+// Workers that are all alike: the job starts with any number of them between min and max, and is
+// stopped and started again (jobs/queue.h) to have fewer or more.
+struct Workers {
+  Resources each;
+  std::int64_t min = 1;
+  std::int64_t max = 1;
+  bool operator==(const Workers&) const = default;
+};
+
 struct Request {
   std::string name;           // For people; "" when it has none.
   std::string queue;          // A Queue of its project; "" is the project's default.
   std::int64_t priority = 0;  // Higher goes first; within -1000 and 1000.
-  Resources resources;
+  Resources resources;        // With `workers`: of all that it has, or at least needs.
+  std::optional<Workers> workers{};
   Duration time_max{};  // 0: what the server allows.
   // When it is wanted to have ended; max(): no matter. It goes first among its priority when that
   // is near, and nothing happens to it afterwards.
@@ -37,6 +48,9 @@ struct Request {
 Value to_value(const Request& request);
 // The inverse, for what was stored. Lenient: a member that is not there has its default.
 Request request_from_stored(const Value& value);
+// Sets `resources` to what so many of its workers have, of which no machine has more than this can
+// say. Nothing for a job without. Pure.
+void give_workers(Request& request, std::int64_t count);
 
 // A command, as it is submitted.
 struct Submission {

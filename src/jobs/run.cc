@@ -13,6 +13,12 @@ namespace {
 constexpr int kSigkill = 9;
 constexpr std::size_t kLogShown = 64 * 1024;
 
+// What a job asks for as long as it waits.
+Verdict::Place least_of(const Candidate& candidate) {
+  const auto& workers = candidate.request.workers;
+  return {0, 0, workers ? workers->min : 1};
+}
+
 }  // namespace
 
 void LocalQueue::work() {
@@ -43,10 +49,12 @@ bool LocalQueue::release(const JobId& id, Next next) {
     }
     const auto at = line_.find(id);
     if (at != line_.end()) remember(at->second, running_[id], next);
+    const auto resized = next == Next::kFront ? running_[id].resize : std::nullopt;
     running_.erase(id);
     if (at != line_.end() && next != Next::kDone) {
       set_waiting(at->second, Stage::kWaiting);
-      at->second.gpus = 0;
+      seat(at->second, resized ? *resized : least_of(at->second));
+      if (resized) set_waiting(at->second, Stage::kClaimed);
       if (next == Next::kBack) {
         at->second.sequence = ++sequence_;
         at->second.queued_at = clock_.now();
@@ -104,7 +112,7 @@ LocalQueue::Next LocalQueue::run(const JobId& id) {
     exit.code = kSigkill;
     return settle(*before, handler->finish(*before, exit, work_dir(*before)));
   }
-  auto job = retried([&] { return store_.begin_attempt(id, devices_of(id)); });
+  auto job = retried([&] { return store_.begin_attempt(id, grant_of(id)); });
   if (job.ok()) note_beginning(id);
   if (job.ok()) return handler == nullptr ? start_command(*job) : attempt(*job, *handler);
   log::error("job not started", {{"job", id.str()}, {"error", job.error().message}});

@@ -37,10 +37,10 @@ bool may_pass(EndReason reason) {
 
 }  // namespace
 
-std::uint16_t LocalQueue::devices_of(const JobId& id) const {
+Grant LocalQueue::grant_of(const JobId& id) const {
   MutexLock lock(mutex_);
   const auto at = line_.find(id);
-  return at == line_.end() ? std::uint16_t{0} : at->second.gpus;
+  return at == line_.end() ? Grant{} : Grant{at->second.gpus, at->second.workers};
 }
 
 LocalQueue::Next LocalQueue::start_command(const Job& job) {
@@ -61,9 +61,10 @@ LocalQueue::Next LocalQueue::start_command(const Job& job) {
                                                      files.work_dir + ": " + error.message())),
         {});
   }
-  Work work = command_work(commands_, job, files, devices_of(job.id));
+  const Grant grant = grant_of(job.id);
+  Work work = command_work(commands_, job, files, grant.gpus);
   if (Companion* companion = companion_of(job)) {
-    const Status ready = companion->prepare(job, work);
+    const Status ready = companion->prepare(job, grant, work);
     if (!ready.ok()) return end(job, JobStatus::kFailed, describe(ready.error()), {});
   }
   if (const RuntimeUse runtime = runtime_of(job.spec.payload);
@@ -115,7 +116,9 @@ Result<Job> LocalQueue::job_of(const AttemptId& id) {
       return *found->second.job;
     }
   }
-  return retried([&] { return store_.get(id.job); });
+  auto job = retried([&] { return store_.get(id.job); });
+  if (job.ok()) give_workers(job->spec.request, grant_of(id.job).workers);
+  return job;
 }
 
 // The usual way of a command that was just admitted: it is queued, and that needs not be read
@@ -129,7 +132,7 @@ std::optional<LocalQueue::Next> LocalQueue::run_at_once(const JobId& id) {
       return std::nullopt;
     }
   }
-  const auto job = store_.begin_attempt(id, devices_of(id));
+  const auto job = store_.begin_attempt(id, grant_of(id));
   if (!job.ok()) return std::nullopt;
   note_beginning(id);
   return start_command(*job);
@@ -203,10 +206,14 @@ LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& 
   const auto again = [&](int attempts, const std::string& error, Next next) {
     return take_back(job, attempts, error) ? next : Next::kHeld;
   };
-  bool preempted = false;
+  std::string why;  // It was stopped, if that is known.
   {
     MutexLock lock(mutex_);
-    preempted = running_[job.id].preempted;
+    const Running& running = running_[job.id];
+    if (running.preempted) why = "preempted";
+    if (running.resize) {
+      why = "stopped to go on with " + std::to_string(running.resize->workers) + " workers";
+    }
   }
   if (is_cancelled(job.id)) return over(JobStatus::kCancelled, "cancelled while it ran");
   const Status outcome = check_end(ended, work, log);
@@ -218,8 +225,8 @@ LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& 
       stopped ? Error(ErrorId::kJobKilled, "its process was stopped from outside, not by a cancel")
               : outcome.error());
   const bool lost = ended.reason == EndReason::kLost || stopped;
-  if (lost && job.epoch < job.spec.attempts_max + kLossesMost) {
-    return again(job.attempts - 1, preempted ? "preempted" : error, Next::kFront);
+  if (lost && (!why.empty() || job.epoch < job.spec.attempts_max + kLossesMost)) {
+    return again(job.attempts - 1, why.empty() ? error : why, Next::kFront);
   }
   if (may_pass(ended.reason) && job.attempts < job.spec.attempts_max) {
     log::warn("job tried again", {{"job", job.id.str()}, {"attempt", job.epoch}});

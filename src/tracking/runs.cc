@@ -234,10 +234,11 @@ Status Runs::log_metrics(const RunId& id, const std::vector<MetricPoint>& points
     Run run = FALAJ_TRY(find_open_run(tx, id, "log metrics of"));
     for (const MetricPoint& point : points) {
       const Timestamp at = point.at == Timestamp{} ? now : point.at;
-      FALAJ_TRY(tx.execute(
-          "INSERT INTO run_metrics (run, metric, step, value, at) VALUES (?, ?, ?, ?, ?)"
-          " ON CONFLICT (run, metric, step) DO UPDATE SET value = excluded.value, at = excluded.at",
-          {id.str(), point.metric, point.step, sql_number(point.value), at.nanos}));
+      FALAJ_TRY(
+          tx.execute("INSERT INTO run_metrics (run, metric, step, value, at) VALUES (?, ?, ?, ?, ?)"
+                     " ON CONFLICT (run, metric, step) DO UPDATE SET value = excluded.value,"
+                     " at = CASE WHEN value IS excluded.value THEN at ELSE excluded.at END",
+                     {id.str(), point.metric, point.step, sql_number(point.value), at.nanos}));
     }
     return refresh_newest(tx, run, points);
   });

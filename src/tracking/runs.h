@@ -53,6 +53,8 @@ class Runs {
 
   Result<Run> create(const security::RequestContext& context, Run run);
   Status start(const RunId& id);
+  // A step's newer value takes the place of the older, with its time; the same value said again
+  // keeps the time at which it was said first.
   Status log_metrics(const RunId& id, const std::vector<MetricPoint>& points);
   Status set_progress(const RunId& id, double progress);
   // The run's closing figures (e.g. of the best round): replaces newest values, adds no history.

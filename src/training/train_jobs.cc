@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "exec/sandbox.h"
+#include "jobs/capture.h"
 #include "jobs/exit_error.h"
 #include "security/identity/job_identities.h"
 #include "training/engine.h"
@@ -161,7 +162,10 @@ struct TrainJobs::Impl {
   }
 
   Result<Started> run_workers(const security::RequestContext& context, const TrainJob& job,
-                              const std::string& manifest_id);
+                              const std::string& manifest_id, const Value& capture);
+  // What was declared to be kept, with what the request and the server know.
+  Result<Value> captured(const security::RequestContext& context, Value declared,
+                         const Value& capture) const;
   Result<exec::ChildSpec> command(const jobs::Job& job, const Order& order,
                                   const std::string& work_dir);
   // Its process is over: what it may still give back. Its identity ends here.
@@ -334,23 +338,46 @@ jobs::Companion& TrainJobs::companion() { return impl_->workers; }
 
 Result<TrainJobs::Started> TrainJobs::Impl::run_workers(const security::RequestContext& context,
                                                         const TrainJob& job,
-                                                        const std::string& manifest_id) {
+                                                        const std::string& manifest_id,
+                                                        const Value& capture) {
   if (!manifest_id.empty()) {
     return Error(ErrorId::kOutOfRange, "TrainJob '" + job.name +
                                            "' runs a command, which is given no training set: "
                                            "leave training_set_id out");
   }
   FALAJ_TRY(queue.room(context.project));
-  const WorkerJobs::Started started =
-      FALAJ_TRY(workers.run(context, job.name, *job.workers, job.params));
+  WorkerPlan plan = *job.workers;
+  plan.capture = FALAJ_TRY(captured(context, std::move(plan.capture), capture));
+  const WorkerJobs::Started started = FALAJ_TRY(workers.run(context, job.name, plan, job.params));
   return Started{started.run, started.job, {}};
 }
 
+Result<Value> TrainJobs::Impl::captured(const security::RequestContext& context, Value declared,
+                                        const Value& capture) const {
+  if (declared.is_null() && capture.is_null()) return declared;
+  if (declared.is_null()) declared = Value::object();
+  if (capture.is_object()) {
+    for (const auto& [name, value] : capture.as_object()) declared[name] = value;
+  }
+  Value& data = declared["data"];
+  if (data.is_object()) {
+    const auto manifest = FALAJ_TRY(sets.latest(context.project, data.text("training_set")));
+    data["fingerprint"] = manifest.data_sha256;
+  } else {
+    declared.as_object().erase("data");
+  }
+  declared["machine"] = jobs::machine_facts();
+  return declared;
+}
+
 Result<TrainJobs::Started> TrainJobs::run(const security::RequestContext& context,
-                                          const std::string& name, const std::string& manifest_id) {
+                                          const std::string& name, const std::string& manifest_id,
+                                          const Value& capture) {
   Order order;
   order.job = FALAJ_TRY(impl_->declaration(context.project.str(), name));
-  if (order.job.workers) return impl_->run_workers(context, order.job, manifest_id);
+  if (order.job.workers) {
+    return impl_->run_workers(context, order.job, manifest_id, capture);
+  }
   const features::Manifest manifest =
       FALAJ_TRY(manifest_id.empty() ? impl_->sets.latest(context.project, order.job.training_set)
                                     : impl_->sets.by_id(context.project, manifest_id));
@@ -405,12 +432,17 @@ void TrainJobs::Impl::end_like(const jobs::Job& job, const Order& order) {
   }
 }
 
+void TrainJobs::tick() { impl_->workers.tick(); }
+
 Status TrainJobs::recover() {
   for (const tracking::Run& run : FALAJ_TRY(impl_->runs.unfinished())) {
     Order order;
     order.run = run.id;
     const auto job = FALAJ_TRY(impl_->queue.of_run(run.id));
     if (job && is_training(*job)) {
+      if (job->spec.type == jobs::kCommandType && job->status == jobs::JobStatus::kRunning) {
+        impl_->workers.adopt(run.id);
+      }
       impl_->end_like(*job, order);
       continue;
     }

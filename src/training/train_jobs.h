@@ -75,21 +75,24 @@ class TrainJobs final : public jobs::Handler {
   ~TrainJobs() override;
 
   // Starts the declared job on the newest frozen manifest of its training set, or on
-  // `manifest_id`; a command reads none. The run is recorded before this returns; its job follows
-  // it.
+  // `manifest_id`; a command reads none. Of a command, `capture` (jobs/capture.h, decoded) is kept,
+  // over what its declaration says. The run is recorded before this returns; its job follows it.
   struct Started {
     RunId run;
     JobId job;
     std::vector<std::string> warnings;  // The frozen set is older than what it was made from.
   };
   Result<Started> run(const security::RequestContext& context, const std::string& name,
-                      const std::string& manifest_id = "");
+                      const std::string& manifest_id = "", const Value& capture = {});
 
   // Its engine: "lightgbm", "command". kNotFound when it is not declared.
   Result<std::string> engine_of(const ProjectName& project, const std::string& name) const;
 
   // What runs beside commands of TrainJobs: give it to Queue::accompany() as WorkerJobs::kName.
   jobs::Companion& companion();
+
+  // Carries into runs what the workers of commands have reported since; for a ticker.
+  void tick();
 
   // Ends runs that a dead server left without a job, or whose job has ended. Call once, before the
   // queue starts.

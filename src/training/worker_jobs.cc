@@ -6,15 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <map>
 
 #include "base/descriptor.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "jobs/checkpoint/memory_folder.h"
+#include "jobs/runtime.h"
 
 namespace falaj::training {
 namespace {
@@ -22,10 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using jobs::checkpoint::MemoryFolder;
 
-constexpr std::size_t kPointsMax = 100'000;
 constexpr std::size_t kPointsAtOnce = 2'000;
-constexpr std::size_t kMetricNameMax = 128;
-constexpr std::size_t kReportedBytesMax = std::size_t{16} << 20;
 constexpr std::size_t kReportBytesMax = std::size_t{1} << 20;
 constexpr std::string_view kReport = "/report.json";
 constexpr std::int64_t kOwnProcesses = 64;  // Of the launcher and its threads.
@@ -62,6 +57,9 @@ Value outputs_of(const Value& report) {
   const Value& attempts = report["attempts"];
   launch["attempts"] =
       static_cast<std::int64_t>(attempts.is_array() ? attempts.as_array().size() : 0);
+  if (attempts.is_array() && !attempts.as_array().empty()) {
+    launch["workers"] = attempts.as_array().back().integer("world");
+  }
   const Value& checkpoint = report["checkpoint"];
   if (!checkpoint.is_object()) return out;
   Value& newest = out["checkpoint"];
@@ -104,33 +102,6 @@ void note(const Status& status, const RunId& run) {
 
 }  // namespace
 
-Reported read_reported(std::string_view lines) {
-  Reported out;
-  std::map<std::pair<std::string, std::int64_t>, double> newest;
-  while (!lines.empty()) {
-    const std::size_t end = lines.find('\n');
-    const std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
-    if (line.empty()) continue;
-    const auto value = parse_json(line, {.bytes_max = 4096, .depth_max = 4});
-    if (!value.ok() || !value->is_object()) continue;
-    const double progress = value->number("progress", -1);
-    if (progress >= 0 && progress <= 1) out.progress = progress;
-    const std::string metric = value->text("metric");
-    const Value& figure = (*value)["value"];
-    if (metric.empty() || metric.size() > kMetricNameMax || !figure.is_number() ||
-        !std::isfinite(figure.as_double())) {
-      continue;
-    }
-    const std::pair key(metric, value->integer("step"));
-    if (newest.size() < kPointsMax || newest.contains(key)) newest[key] = figure.as_double();
-  }
-  for (const auto& [key, figure] : newest) {
-    out.points.push_back({key.first, key.second, figure, {}});
-  }
-  return out;
-}
-
 WorkerJobs::WorkerJobs(WorkerOptions options, tracking::Runs& runs, jobs::Queue& queue)
     : options_(std::move(options)), runs_(runs), queue_(queue) {}
 
@@ -140,12 +111,13 @@ Result<WorkerJobs::Started> WorkerJobs::run(const security::RequestContext& cont
   if (options_.folder.empty()) {
     return Error(Code::kUnavailable, "nothing here runs the workers of a TrainJob");
   }
-  const int workers = workers_on(queue_.machine(), plan);
+  const int most = workers_on(queue_.machine(), plan);
   tracking::Run wanted;
   wanted.experiment = name;
   wanted.params = params;
   wanted.inputs["command"] = words_value(plan.submission.command);
-  wanted.inputs["workers"] = workers;
+  wanted.inputs["workers"]["min"] = plan.workers_min;
+  wanted.inputs["workers"]["max"] = most;
   const RunId run = FALAJ_TRY(runs_.create(context, wanted)).id;
   jobs::JobSpec spec;
   spec.type = jobs::kCommandType;
@@ -153,14 +125,14 @@ Result<WorkerJobs::Started> WorkerJobs::run(const security::RequestContext& cont
   spec.payload["companion"] = kName;
   spec.payload["run"] = run.str();
   spec.payload["params"] = params;
-  spec.payload["workers"] = workers;
-  spec.payload["launch"] = words_value(launch_words(plan, workers));
+  if (!plan.capture.is_null()) spec.payload["capture"] = plan.capture;
+  spec.payload["launch"] = words_value(launch_words(plan));
   spec.payload["threads"] =
       std::max<std::int64_t>(1, plan.submission.request.resources.cpu_milli / 1000);
   spec.payload["grace_ms"] = plan.grace.nanos / 1'000'000;
   spec.attempts_max =
       1;  // Crashes are forgiven by the launcher; what is lost or preempted is free.
-  spec.request = request_of(plan, workers, name);
+  spec.request = request_of(plan, most, name);
   auto job = queue_.submit(context, std::move(spec));
   if (job.ok()) return Started{run, *job};
   note(runs_.end(context, run, tracking::RunStatus::kFailed,
@@ -177,8 +149,57 @@ Result<WorkerJobs::Folders> WorkerJobs::folders_of(const RunId& run) const {
   return folders;
 }
 
-Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
+std::string WorkerJobs::reports_of(const RunId& run) const {
+  return options_.folder + "/" + run.str() + "/metrics.jsonl";
+}
+
+void WorkerJobs::adopt(const RunId& run) {
+  MutexLock lock(mutex_);
+  tails_.try_emplace(run, reports_of(run));
+}
+
+void WorkerJobs::tick() {
+  std::vector<RunId> runs;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [run, tail] : tails_) runs.push_back(run);
+  }
+  for (const RunId& run : runs) {
+    MutexLock lock(mutex_);  // One by one: a job that ends takes its own out.
+    const auto found = tails_.find(run);
+    if (found != tails_.end()) take_reports(run, found->second, ReportTail::Until::kLines);
+  }
+}
+
+bool WorkerJobs::take_reports(const RunId& run, ReportTail& tail, ReportTail::Until until) {
+  ReportTail after = tail;
+  const std::string lines = after.read(until);
+  if (lines.empty()) return false;
+  const Reported reported = read_reported(lines);
+  Status written;
+  for (std::size_t at = 0; at < reported.points.size() && written.ok(); at += kPointsAtOnce) {
+    const auto begin = reported.points.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end =
+        begin + static_cast<std::ptrdiff_t>(std::min(kPointsAtOnce, reported.points.size() - at));
+    written = runs_.log_metrics(run, std::vector(begin, end));
+  }
+  if (written.ok() && reported.progress >= 0) {
+    written = runs_.set_progress(run, reported.progress);
+  }
+  note(written, run);
+  // What the store refuses for now is read again; what a run refuses that has ended is not.
+  const bool done = written.ok() || written.error().code == Code::kConflict;
+  if (done) tail = std::move(after);
+  return done;
+}
+
+Status WorkerJobs::prepare(const jobs::Job& job, const jobs::Grant& grant, jobs::Work& work) {
   const Value& payload = job.spec.payload;
+  if (jobs::runtime_of(payload).form == jobs::RuntimeForm::kImage) {
+    return Error(Code::kFailedPrecondition,
+                 "the workers of a TrainJob run with a host's or a venv's runtime: what launches "
+                 "them is not inside an image");
+  }
   const RunId run(payload.text("run"));
   const Folders folders = FALAJ_TRY(folders_of(run));
   std::error_code error;
@@ -193,6 +214,9 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
   // What an attempt before this one came to is not how this one ends.
   fs::remove(folders.all + std::string(kReport), error);
   std::vector<std::string> argv{options_.program, "launch", "--run-id", run.str()};
+  for (std::string& word : gang_words(job.spec.request, grant.workers)) {
+    argv.push_back(std::move(word));
+  }
   for (std::string& word : words_of(payload["launch"])) argv.push_back(std::move(word));
   for (const std::string& word :
        {std::string("--archive"), folders.archive, std::string("--memory-folder"), folders.memory,
@@ -207,7 +231,7 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
       value = std::to_string(payload.integer("threads", 1));
     }
   }
-  work.env.emplace_back("FALAJ_METRICS", folders.all + "/metrics.jsonl");
+  work.env.emplace_back("FALAJ_METRICS", reports_of(run));
   work.env.emplace_back("FALAJ_PARAMS", to_json(payload["params"]));
 #if defined(__SANITIZE_ADDRESS__)
   // At its end the leak check traces its own process, which the sandbox refuses.
@@ -218,11 +242,11 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
   work.limits.disk_folders.push_back(folders.all);
   if (work.limits.processes_max > 0) {
     work.limits.processes_max =
-        work.limits.processes_max * std::max<std::int64_t>(1, payload.integer("workers", 1)) +
-        kOwnProcesses;
+        work.limits.processes_max * std::max<std::int64_t>(1, grant.workers) + kOwnProcesses;
   }
   work.limits.grace = Duration::milliseconds(payload.integer("grace_ms")) + kPersistMost;
   note(runs_.start(run), run);
+  adopt(run);
   return {};
 }
 
@@ -233,15 +257,14 @@ Value WorkerJobs::ended(const jobs::Job& job, jobs::JobStatus status, const std:
     log::warn("run's folder not found", {{"run", run.str()}, {"error", folders.error().message}});
     return {};
   }
-  Reported reported = read_reported(bytes_left(folders->all + "/metrics.jsonl", kReportedBytesMax));
-  for (std::size_t at = 0; at < reported.points.size(); at += kPointsAtOnce) {
-    const auto begin = reported.points.begin() + static_cast<std::ptrdiff_t>(at);
-    const auto end =
-        begin + static_cast<std::ptrdiff_t>(std::min(kPointsAtOnce, reported.points.size() - at));
-    note(runs_.log_metrics(run, std::vector(begin, end)), run);
+  {
+    MutexLock lock(mutex_);
+    ReportTail& tail = tails_.try_emplace(run, reports_of(run)).first->second;
+    while (take_reports(run, tail, ReportTail::Until::kEnd)) {
+    }
+    tails_.erase(run);
   }
-  if (status == jobs::JobStatus::kSucceeded) reported.progress = 1;
-  if (reported.progress >= 0) note(runs_.set_progress(run, reported.progress), run);
+  if (status == jobs::JobStatus::kSucceeded) note(runs_.set_progress(run, 1), run);
   const security::RequestContext as =
       security::system_context("service:training", ProjectName(job.spec.project), job.spec.zone);
   const std::string why = status == jobs::JobStatus::kSucceeded ? "" : error;

@@ -10,12 +10,15 @@
 // checkpoint.
 #pragma once
 
+#include <map>
 #include <string>
 
+#include "base/mutex.h"
 #include "jobs/executor.h"
 #include "jobs/queue.h"
 #include "security/context.h"
 #include "tracking/runs.h"
+#include "training/reports.h"
 #include "training/worker_plan.h"
 
 namespace falaj::training {
@@ -24,14 +27,6 @@ struct WorkerOptions {
   std::string program;  // The falaj binary.
   std::string folder;   // Absolute. "": such jobs are refused.
 };
-
-// What the workers reported, as it lies in the file: {"metric": "loss", "step": 3, "value": 0.5} a
-// line, {"progress": 0.4} too. The newest value of a step counts, other lines are left out. Pure.
-struct Reported {
-  std::vector<tracking::MetricPoint> points;  // By metric and step; at most 100 000.
-  double progress = -1;                       // -1: nothing was said.
-};
-Reported read_reported(std::string_view lines);
 
 // Thread-safe.
 class WorkerJobs final : public jobs::Companion {
@@ -48,7 +43,13 @@ class WorkerJobs final : public jobs::Companion {
   Result<Started> run(const security::RequestContext& context, const std::string& name,
                       const WorkerPlan& plan, const Value& params);
 
-  Status prepare(const jobs::Job& job, jobs::Work& work) override;
+  // Carries into the runs what their workers have reported since. For a ticker; cheap when nothing
+  // was.
+  void tick();
+  // The run of a job that an earlier server started, and that may still be running, is followed.
+  void adopt(const RunId& run);
+
+  Status prepare(const jobs::Job& job, const jobs::Grant& grant, jobs::Work& work) override;
   Value ended(const jobs::Job& job, jobs::JobStatus status, const std::string& error) override;
 
  private:
@@ -58,10 +59,15 @@ class WorkerJobs final : public jobs::Companion {
     std::string memory;
   };
   Result<Folders> folders_of(const RunId& run) const;
+  std::string reports_of(const RunId& run) const;
+  // Writes down what is new; whether there may be more.
+  bool take_reports(const RunId& run, ReportTail& tail, ReportTail::Until until);
 
   const WorkerOptions options_;
   tracking::Runs& runs_;
   jobs::Queue& queue_;
+  Mutex mutex_;
+  std::map<RunId, ReportTail> tails_ FALAJ_GUARDED_BY(mutex_);  // Of what runs.
 };
 
 }  // namespace falaj::training

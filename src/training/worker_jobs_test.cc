@@ -10,6 +10,7 @@
 #include "jobs/checkpoint/memory_folder.h"
 #include "jobs/command.h"
 #include "jobs/local_executor.h"
+#include "jobs/testing/commands_world.h"
 #include "storage/objects.h"
 #include "storage/open.h"
 #include "storage/testing/temp_folder.h"
@@ -18,21 +19,6 @@ namespace falaj::training {
 namespace {
 
 constexpr Duration kPatience = Duration::seconds(60);
-
-TEST(Reported, the_newest_value_of_a_step_counts_and_garbage_does_not) {
-  const Reported reported = read_reported(
-      "{\"metric\": \"loss\", \"step\": 2, \"value\": 0.5}\n"
-      "not json\n\n[1]\n{\"metric\": \"loss\", \"step\": 1, \"value\": 0.9}\n"
-      "{\"metric\": \"loss\", \"step\": 2, \"value\": 0.4, \"progress\": 0.25}\n"
-      "{\"metric\": \"auc\", \"step\": 1, \"value\": \"high\"}\n{\"progress\": 7}\n"
-      "{\"metric\": \"auc\", \"step\": 1, \"value\": 0.8}");
-  ASSERT_EQ(reported.points.size(), 3u);
-  EXPECT_EQ(reported.points[0].metric, "auc");
-  EXPECT_EQ(reported.points[1].step, 1);
-  EXPECT_EQ(reported.points[2].value, 0.4);
-  EXPECT_EQ(reported.progress, 0.25);
-  EXPECT_EQ(read_reported("").progress, -1);
-}
 
 // Instead of `falaj launch`: leaves a report and becomes the command.
 constexpr const char* kLauncher = R"(#!/bin/sh
@@ -44,7 +30,7 @@ while [ "$1" != -- ]; do
 done
 shift
 test -d "$memory/saves" || exit 9
-echo '{"code": 0, "reason": "", "crashes": 1, "preemptions": 2, "attempts": [{}, {}],
+echo '{"code": 0, "reason": "", "crashes": 1, "preemptions": 2, "attempts": [{}, {"world": 2}],
        "checkpoint": {"number": 3, "name": "step9", "bytes": 12}}' > "$report"
 exec "$@"
 )";
@@ -98,7 +84,7 @@ class WorkerJobsTest : public ::testing::Test {
   }
 
   storage::TempFolder folder_;
-  FakeClock clock_;
+  jobs::testing::MovedClock clock_;
   std::unique_ptr<storage::SqlStore> sql_ = storage::make_fake_sql();
   security::Audit audit_{*sql_, clock_};
   telemetry::Metrics metrics_;
@@ -117,7 +103,7 @@ TEST_F(WorkerJobsTest, a_run_has_what_its_workers_reported) {
   const jobs::Job job = ended(started);
   const std::string log = queue_->log_tail(started.job, 0).value();
   ASSERT_EQ(job.status, jobs::JobStatus::kSucceeded) << job.error << log;
-  EXPECT_EQ(job.spec.request.resources.cpu_milli, 4000) << "two workers: more never have room";
+  EXPECT_EQ(job.spec.request.workers->max, 2) << "more never have room";
   EXPECT_NE(log.find("threads 2 params {\"lr\":0.1}\n"), std::string::npos) << log;
   EXPECT_NE(log.find("launch --run-id " + started.run.str() + " --workers 1:2"), std::string::npos)
       << log;
@@ -128,8 +114,77 @@ TEST_F(WorkerJobsTest, a_run_has_what_its_workers_reported) {
   EXPECT_EQ(done.outputs["launch"].integer("crashes"), 1);
   EXPECT_EQ(done.outputs["launch"].integer("attempts"), 2);
   EXPECT_EQ(done.outputs["checkpoint"].text("name"), "step9");
-  EXPECT_EQ(done.inputs.integer("workers"), 2);
+  EXPECT_EQ(done.inputs["workers"].integer("max"), 2);
+  EXPECT_EQ(done.outputs["launch"].integer("workers"), 2);
   EXPECT_FALSE(std::filesystem::exists(memory_of(started.run)));
+}
+
+// A pipe that the command waits at: who writes into it lets it go on.
+class Gate {
+ public:
+  explicit Gate(std::string path) : path_(std::move(path)) {
+    EXPECT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  }
+  std::string words() const { return "read go < " + path_ + "; "; }
+  void pass() const { std::ofstream(path_) << "go\n"; }  // Waits until the command is there.
+
+ private:
+  const std::string path_;
+};
+
+std::string report_words(int step, const std::string& value) {
+  return "echo '{\"metric\": \"loss\", \"step\": " + std::to_string(step) +
+         ", \"value\": " + value + ", \"progress\": 0." + std::to_string(step) +
+         "}' >> $FALAJ_METRICS; ";
+}
+
+TEST_F(WorkerJobsTest, what_workers_report_is_in_their_run_while_they_go_on) {
+  const Gate first(folder_ / "first");
+  const Gate second(folder_ / "second");
+  const Gate last(folder_ / "last");
+  queue_->start();
+  const auto started =
+      run(report_words(1, "0.5") + first.words() + report_words(2, "0.25") + second.words() +
+          "printf '{\"metric\": \"loss\", \"step\": 3, ' "
+          ">> $FALAJ_METRICS; " +
+          last.words() + "printf '\"value\": 0.125}' >> $FALAJ_METRICS");
+  const auto points = [&] { return runs_.history(started.run, "loss").value(); };
+  first.pass();
+  second.pass();  // Both lines are there; now it waits at the last gate, or writes half of a line.
+  workers_->tick();
+  ASSERT_EQ(points().size(), 2u);
+  EXPECT_EQ(runs_.get(started.run)->progress, 0.2);
+  EXPECT_EQ(runs_.get(started.run)->status, tracking::RunStatus::kRunning);
+  const Timestamp then = clock_.now();
+  clock_.advance(Duration::seconds(5));
+  workers_->tick();
+  last.pass();
+  ASSERT_EQ(ended(started).status, jobs::JobStatus::kSucceeded);
+  ASSERT_EQ(points().size(), 3u);
+  EXPECT_EQ(points()[0].at, then) << "each has the time at which it came";
+  EXPECT_EQ(points()[2].at, then + Duration::seconds(5));
+  EXPECT_EQ(runs_.get(started.run)->progress, 1);
+}
+
+TEST_F(WorkerJobsTest, a_server_that_comes_back_reads_on_without_changing_what_was_said) {
+  const Gate first(folder_ / "first");
+  const Gate second(folder_ / "second");
+  queue_->start();
+  const auto started =
+      run(report_words(1, "0.5") + first.words() + report_words(2, "0.25") + second.words());
+  first.pass();
+  workers_->tick();
+  const Timestamp then = clock_.now();
+  clock_.advance(Duration::seconds(5));
+  WorkerJobs later(WorkerOptions{"/bin/false", folder_ / "checkpoints"}, runs_, *queue_);
+  later.adopt(started.run);
+  later.tick();
+  second.pass();
+  ASSERT_EQ(ended(started).status, jobs::JobStatus::kSucceeded);
+  later.tick();  // The run has ended, and takes no more.
+  const auto points = runs_.history(started.run, "loss").value();
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].at, then);
 }
 
 TEST_F(WorkerJobsTest, a_failure_and_a_cancel_end_the_run_too) {

@@ -1,8 +1,8 @@
 #include "training/worker_plan.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "jobs/capture.h"
 #include "launch/advise.h"
 #include "launch/log_rules.h"
 
@@ -24,6 +24,7 @@ Status decode_workers(Fields& fields, WorkerPlan& plan, Value& resources) {
   // One worker's part; bounds are those of any job.
   if (const Value& cpu = workers.any("cpu"); !cpu.is_null()) resources["cpus"] = cpu;
   if (const Value& memory = workers.any("memory"); !memory.is_null()) resources["memory"] = memory;
+  if (const Value& gpus = workers.any("gpus"); !gpus.is_null()) resources["gpus"] = gpus;
   return workers.finish();
 }
 
@@ -77,12 +78,6 @@ Status decode_checkpoint(Fields& fields, WorkerPlan& plan) {
   return checkpoint.finish();
 }
 
-// What no machine has stays more than any machine has, so that the queue refuses it.
-std::int64_t times(std::int64_t amount, int workers) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 2;
-  return amount > kMost / std::max(1, workers) ? kMost : amount * workers;
-}
-
 }  // namespace
 
 Result<WorkerPlan> decode_worker_plan(Fields& fields, Duration time_max) {
@@ -93,7 +88,7 @@ Result<WorkerPlan> decode_worker_plan(Fields& fields, Duration time_max) {
   FALAJ_TRY(decode_checkpoint(fields, plan));
   // The rest is a job like any other, and is held to the same rules.
   Value job = Value::object();
-  for (const char* key : {"command", "env", "queue", "priority"}) {
+  for (const char* key : {"command", "env", "queue", "priority", "runtime"}) {
     if (const Value& value = fields.any(key); !value.is_null()) job[key] = value;
   }
   job["resources"] = std::move(resources);
@@ -101,39 +96,51 @@ Result<WorkerPlan> decode_worker_plan(Fields& fields, Duration time_max) {
   if (!submission.ok()) return submission.error().within(fields.where());
   plan.submission = *std::move(submission);
   plan.submission.request.time_max = time_max;
+  auto capture = jobs::decode_capture(fields.any("capture"));
+  if (!capture.ok()) return capture.error().within(fields.where());
+  plan.capture = *std::move(capture);
   return plan;
 }
 
 int workers_on(const jobs::Machine& machine, const WorkerPlan& plan) {
   const jobs::Resources& each = plan.submission.request.resources;
-  const std::int64_t by_cpu = machine.cpu_milli / std::max<std::int64_t>(1, each.cpu_milli);
-  const std::int64_t by_memory =
-      machine.memory_bytes / std::max<std::int64_t>(1, each.memory_bytes);
-  const std::int64_t room = std::min(by_cpu, by_memory);
-  return static_cast<int>(std::clamp<std::int64_t>(room, plan.workers_min, plan.workers_max));
+  const auto room = [](std::int64_t there, std::int64_t asked) {
+    return there / std::max<std::int64_t>(1, asked);
+  };
+  std::int64_t most = std::min(room(machine.cpu_milli, each.cpu_milli),
+                               room(machine.memory_bytes, each.memory_bytes));
+  if (each.gpus > 0) most = std::min(most, room(machine.gpus, each.gpus));
+  return static_cast<int>(std::clamp<std::int64_t>(most, plan.workers_min, plan.workers_max));
 }
 
-jobs::Request request_of(const WorkerPlan& plan, int workers, const std::string& name) {
+jobs::Request request_of(const WorkerPlan& plan, int most, const std::string& name) {
   jobs::Request request = plan.submission.request;
   request.name = name;
-  request.resources.cpu_milli = times(request.resources.cpu_milli, workers);
-  request.resources.memory_bytes = times(request.resources.memory_bytes, workers);
+  request.workers = jobs::Workers{request.resources, plan.workers_min, most};
+  give_workers(request, plan.workers_min);
   return request;
 }
 
-std::vector<std::string> launch_words(const WorkerPlan& plan, int workers) {
+std::vector<std::string> gang_words(const jobs::Request& granted, std::int64_t workers) {
   const auto number = [](std::int64_t value) { return std::to_string(value); };
-  const std::int64_t memory = times(plan.submission.request.resources.memory_bytes, workers);
+  const std::int64_t least = granted.workers ? std::min(granted.workers->min, workers) : workers;
   std::vector<std::string> words{
-      "--workers",     number(std::min(plan.workers_min, workers)) + ":" + number(workers),
-      "--slots",       number(workers),
-      "--servers",     number(plan.servers),
-      "--restarts",    number(plan.crashes_max),
-      "--preemptions", number(plan.preemptions_max),
-      "--grace",       number(plan.grace.nanos / 1'000'000) + "ms",
-      "--last",        number(plan.keep_last),
-      "--best",        number(plan.keep_best),
-      "--memory",      number(memory / launch::kWaitingShare)};
+      "--workers", number(least) + ":" + number(workers),
+      "--slots",   number(workers),
+      "--memory",  number(granted.resources.memory_bytes / launch::kWaitingShare)};
+  const std::int64_t gpus = granted.workers ? granted.workers->each.gpus : 0;
+  if (gpus > 0) words.insert(words.end(), {"--gpus", number(gpus)});
+  return words;
+}
+
+std::vector<std::string> launch_words(const WorkerPlan& plan) {
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  std::vector<std::string> words{"--servers",     number(plan.servers),
+                                 "--restarts",    number(plan.crashes_max),
+                                 "--preemptions", number(plan.preemptions_max),
+                                 "--grace",       number(plan.grace.nanos / 1'000'000) + "ms",
+                                 "--last",        number(plan.keep_last),
+                                 "--best",        number(plan.keep_best)};
   if (plan.better == "lower") words.emplace_back("--lower-is-better");
   if (plan.on_crash == "keep_survivors") words.emplace_back("--keep-survivors");
   for (const std::string& rule : plan.log_rules) {

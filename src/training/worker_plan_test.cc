@@ -35,23 +35,48 @@ constexpr const char* kWhole = R"({
 TEST(WorkerPlan, says_what_the_launcher_is_told) {
   const auto plan = decoded(kWhole);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  EXPECT_EQ(joined(launch_words(*plan, 4)),
-            "--workers 2:4 --slots 4 --servers 1 --restarts 0 --preemptions 9 --grace 5000ms "
-            "--last 3 --best 2 --memory 1073741824 --lower-is-better --keep-survivors "
-            "--on-log stop=out of memory --on-log retry=ECC");
+  EXPECT_EQ(joined(launch_words(*plan)),
+            "--servers 1 --restarts 0 --preemptions 9 --grace 5000ms --last 3 --best 2 "
+            "--lower-is-better --keep-survivors --on-log stop=out of memory --on-log retry=ECC");
+  jobs::Request granted = request_of(*plan, 4, "fraud");
+  give_workers(granted, 4);
+  EXPECT_EQ(joined(gang_words(granted, 4)), "--workers 2:4 --slots 4 --memory 1073741824");
   const auto least = decoded(R"({"command": ["true"]})");
   ASSERT_TRUE(least.ok()) << least.error().message;
-  EXPECT_EQ(joined(launch_words(*least, 1)),
-            "--workers 1:1 --slots 1 --servers 0 --restarts 3 --preemptions -1 --grace 60000ms "
-            "--last 2 --best 1 --memory 134217728");
+  EXPECT_EQ(joined(launch_words(*least)),
+            "--servers 0 --restarts 3 --preemptions -1 --grace 60000ms --last 2 --best 1");
+  EXPECT_EQ(joined(gang_words(request_of(*least, 1, "x"), 1)),
+            "--workers 1:1 --slots 1 --memory 134217728");
 }
 
-TEST(WorkerPlan, asks_for_the_whole_gang_at_once) {
+TEST(WorkerPlan, has_devices_a_runtime_and_what_is_kept_as_any_job) {
+  const auto plan = decoded(R"({"command": ["python3", "train.py"], "runtime": "torch",
+      "workers": {"max": 4, "gpus": 2, "memory": "64Mi", "cpu": 0.5},
+      "capture": {"seed": 7, "data": {"training_set": "fraud"}}})");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->submission.runtime, "torch");
+  EXPECT_EQ(plan->capture.integer("seed"), 7);
+  jobs::Machine machine{64'000, 64 * kGi, 5, 1};
+  EXPECT_EQ(workers_on(machine, *plan), 2) << "five devices are two workers' and one more";
+  jobs::Request granted = request_of(*plan, 2, "fraud");
+  EXPECT_EQ(granted.resources.gpus, 2);
+  give_workers(granted, 2);
+  EXPECT_EQ(granted.resources.gpus, 4);
+  EXPECT_EQ(joined(gang_words(granted, 2)), "--workers 1:2 --slots 2 --memory 33554432 --gpus 2");
+  EXPECT_FALSE(decoded(R"({"command": ["x"], "capture": {"sed": 7}})").ok());
+  EXPECT_FALSE(decoded(R"({"command": ["x"], "runtime": "no name"})").ok());
+}
+
+TEST(WorkerPlan, asks_for_its_least_and_may_have_more) {
   const auto plan = decoded(kWhole);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const jobs::Request request = request_of(*plan, 3, "fraud");
-  EXPECT_EQ(request.resources.cpu_milli, 4500);
-  EXPECT_EQ(request.resources.memory_bytes, 3 * kGi);
+  EXPECT_EQ(request.resources.cpu_milli, 3000);
+  EXPECT_EQ(request.resources.memory_bytes, 2 * kGi);
+  ASSERT_TRUE(request.workers);
+  EXPECT_EQ(request.workers->min, 2);
+  EXPECT_EQ(request.workers->max, 3);
+  EXPECT_EQ(request.workers->each.cpu_milli, 1500);
   EXPECT_EQ(request.queue, "risk");
   EXPECT_EQ(request.priority, 5);
   EXPECT_EQ(request.time_max, Duration::hours(2));

@@ -8,6 +8,8 @@
 namespace falaj::api {
 namespace {
 
+constexpr std::int64_t kRunsMax = 1000;
+
 // The observations made between two snapshots of one histogram.
 telemetry::HistogramSnapshot between(const telemetry::HistogramSnapshot& before,
                                      const telemetry::HistogramSnapshot& after) {
@@ -68,7 +70,7 @@ Result<Value> LiveFeed::overview(const net::Request& request) const {
 Result<Value> LiveFeed::overview_of(const ProjectName& project, Log log) const {
   Value value;
   Value counts = FALAJ_TRY(counts_of(services_, project));
-  const auto runs = FALAJ_TRY(services_.runs.list(project, 1000));
+  const auto runs = FALAJ_TRY(services_.runs.list(project, kRunsMax));
   counts["runs"] = runs.size();
   value["running"] = Value::array();
   for (const auto& run : runs) {
@@ -145,6 +147,28 @@ void LiveFeed::sample_latencies() {
   }
 }
 
+void LiveFeed::tell_runs(Subscriber& subscriber, const std::vector<tracking::Run>& newest) const {
+  const net::Request& request = subscriber.request;
+  for (const tracking::Run& run : newest) {
+    const bool runs = run.status == tracking::RunStatus::kRunning;
+    if (!runs && !subscriber.runs.contains(run.id)) continue;
+    if (!may(request, "models.read", {run.project, "Run", run.id.str(), nullptr})) continue;
+    Value value;
+    value["run"] = run.id.str();
+    value["experiment"] = run.experiment;
+    value["status"] = tracking::status_name(run.status);
+    value["progress"] = run.progress;
+    value["metrics"] = run.metrics;
+    std::string text = to_json(value);
+    std::string& last = subscriber.runs[run.id];
+    if (text != last && !subscriber.stream->send("event: metrics\ndata: " + text + "\n\n")) {
+      return subscriber.stream->close();
+    }
+    last = std::move(text);
+    if (!runs) subscriber.runs.erase(run.id);
+  }
+}
+
 void LiveFeed::tick() {
   logs_.tick();
   sample_latencies();
@@ -155,6 +179,7 @@ void LiveFeed::tick() {
   }
   // One overview per project and right, however many listen.
   std::map<std::pair<std::string, Log>, std::string> rendered;
+  std::map<std::string, std::vector<tracking::Run>> runs;
   for (Subscriber& subscriber : subscribers) {
     if (!ask_again(subscriber.request).ok()) {
       subscriber.stream->close();
@@ -166,6 +191,12 @@ void LiveFeed::tick() {
       const Result<Value> now = overview(request);
       text = now.ok() ? to_json(now.value()) : subscriber.last;
     }
+    const auto [newest, fresh] = runs.try_emplace(project_of(request).str());
+    if (fresh) {
+      auto listed = services_.runs.list(project_of(request), kRunsMax);
+      if (listed.ok()) newest->second = std::move(*listed);
+    }
+    tell_runs(subscriber, newest->second);
     if (text == subscriber.last) continue;
     if (!subscriber.stream->send("data: " + text + "\n\n")) subscriber.stream->close();
     subscriber.last = text;

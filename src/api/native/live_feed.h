@@ -1,5 +1,6 @@
 // api/native/live_feed.h — what the console sees without asking: the overview, sent whenever the
-// audit moved, a run advanced or predictions were answered.
+// audit moved, a run advanced or predictions were answered; and, as the event `metrics`, what a run
+// reported: {run, experiment, status, progress, metrics}, the newest value of each metric.
 #pragma once
 
 #include <deque>
@@ -40,11 +41,14 @@ class LiveFeed {
   struct Subscriber {
     net::Request request;
     std::shared_ptr<net::Stream> stream;
-    std::string last;  // What was sent last; the same is not sent again.
+    std::string last;                     // What was sent last; the same is not sent again.
+    std::map<RunId, std::string> runs{};  // The same of each run that was running then.
   };
   enum class Log : std::uint8_t { kHidden, kShown };
   static Log log_for(const net::Request& request);
   Result<Value> overview_of(const ProjectName& project, Log log) const;
+  // Runs that advanced since, to who may read them; and how those ended that were told of before.
+  void tell_runs(Subscriber& subscriber, const std::vector<tracking::Run>& newest) const;
   void sample_latencies();
   Value latency_of(const std::string& project) const;
 

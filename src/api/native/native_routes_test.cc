@@ -275,6 +275,36 @@ class KeptStream final : public net::Stream {
   bool open_ = true;
 };
 
+TEST_F(NativeRoutesTest, what_a_run_reports_is_an_event_as_long_as_it_changes) {
+  tracking::Run wanted;
+  wanted.experiment = "vision";
+  const RunId run = runs_.create(world_.context, wanted)->id;
+  ASSERT_TRUE(runs_.start(run).ok());
+  LiveFeed feed(services_);
+  net::Request request;
+  request.query = "project=pay";
+  request.caller = testing::developer();
+  const auto stream = std::make_shared<KeptStream>();
+  feed.subscribe(request, stream);
+  const auto told = [&] {
+    stream->sent.clear();
+    feed.tick();
+    const std::size_t at = stream->sent.find("event: metrics\ndata: ");
+    return at == std::string::npos
+               ? ""
+               : stream->sent.substr(at + 21, stream->sent.find("\n\n", at) - at - 21);
+  };
+  EXPECT_NE(told().find("\"experiment\":\"vision\""), std::string::npos);
+  EXPECT_EQ(told(), "") << "nothing changed";
+  ASSERT_TRUE(runs_.log_metrics(run, {{"loss", 3, 0.5, {}}}).ok());
+  EXPECT_NE(told().find("\"metrics\":{\"loss\":0.5}"), std::string::npos);
+  ASSERT_TRUE(runs_.set_progress(run, 0.25).ok());
+  EXPECT_NE(told().find("\"progress\":0.25"), std::string::npos);
+  ASSERT_TRUE(runs_.end(world_.context, run, tracking::RunStatus::kFinished, "", {}).ok());
+  EXPECT_NE(told().find("\"status\":\"finished\""), std::string::npos);
+  EXPECT_EQ(told(), "") << "it was told that it ended";
+}
+
 TEST_F(NativeRoutesTest, an_event_stream_ends_with_the_right_to_it) {
   security::access::Access access(*world_.sql, world_.clock, {});
   ASSERT_TRUE(let_view("pay").ok());

@@ -15,7 +15,7 @@ std::vector<net::Route> overview_routes(LiveFeed& feed) {
   routes.emplace_back(
       net::Method::kGet, "/api/v1/events", net::Permission("monitoring.read"),
       net::Target::in_project("Project"),
-      "The overview as server-sent events, whenever it changed.",
+      "The overview as server-sent events, whenever it changed; `metrics`: what a run reported.",
       [&feed](const net::Request& request) {
         net::Response response;
         response.content_type = "text/event-stream";

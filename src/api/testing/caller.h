@@ -15,6 +15,7 @@ inline std::shared_ptr<const net::Caller> developer(std::optional<std::string> p
   CallerParts parts;
   parts.project = std::move(project);
   parts.principal = std::make_shared<const security::Principal>(std::move(principal));
+  parts.again = [](net::Request&) { return Status(); };
   parts.policies = std::make_shared<const security::access::Policies>(
       security::access::PolicyInput{{security::access::local_developer()}, {}, {}});
   return make_caller(std::move(parts));

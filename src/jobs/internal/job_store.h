@@ -54,15 +54,15 @@ class JobStore {
   struct Unfinished {
     Job job{};
     bool cancelled = false;  // Its cancel was asked: it is to end, and not to run again.
-    // Of one that runs: since when, and the devices it was given, a bit each.
+    // Of one that runs: since when, and what it was given.
     Timestamp began{};
-    std::uint16_t gpus = 0;
+    Grant grant{};
   };
   Result<std::vector<Unfinished>> recover();
 
-  // queued → running, one attempt more; the job as it is then. kConflict when it is not queued.
-  // `gpus` are the devices that it was given.
-  Result<Job> begin_attempt(const JobId& id, std::uint16_t gpus = 0);
+  // queued → running, one attempt more; the job as it is then, asking for what it was given.
+  // kConflict when it is not queued.
+  Result<Job> begin_attempt(const JobId& id, const Grant& grant = {});
   // running → queued; `attempts` is what it counts from now on. Both this and end() are fenced:
   // kConflict, and nothing is written, when `attempt` is not the job's newest (0: it never ran).
   Status requeue(const AttemptId& attempt, int attempts, const std::string& error);

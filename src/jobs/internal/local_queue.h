@@ -80,6 +80,8 @@ class LocalQueue final : public Queue {
     std::uint64_t told = 0;            // The round in which the executor had been told; 0: not yet.
     bool cancelled = false;
     bool preempted = false;
+    // It is stopped to go on with so many workers, for which its place is kept.
+    std::optional<Verdict::Place> resize{};
     bool finishing = false;          // Its end is a task already.
     Timestamp began{};               // When its attempt was written down; zero: it has none.
     std::shared_ptr<const Job> job;  // A command as its attempt began: saves reading it at its end.
@@ -128,8 +130,12 @@ class LocalQueue final : public Queue {
   void settle_dependencies();
   void doom(const JobId& id, const JobId& failed);
   void decide();
+  bool anybody_may_change() const FALAJ_REQUIRES(mutex_);
   Scene picture() FALAJ_REQUIRES(mutex_);
   void act_on(const Scene& scene, const Verdict& verdict);
+  void seat(Candidate& candidate, const Verdict::Place& place) FALAJ_REQUIRES(mutex_);
+  std::vector<JobId> tell_leavers(const Scene& scene, const Verdict& verdict)
+      FALAJ_REQUIRES(mutex_);
   void stop_process(const JobId& id);
   void set_waiting(Candidate& candidate, Stage stage) FALAJ_REQUIRES(mutex_);
 
@@ -176,7 +182,7 @@ class LocalQueue final : public Queue {
   Next follow(const Job& job);
   Next conclude_command(const Job& job, const AttemptEnd& end, std::string_view log);
   Next hold_for_later(const JobId& id);
-  std::uint16_t devices_of(const JobId& id) const;
+  Grant grant_of(const JobId& id) const;
   void keep_curve(const Job& job, const AttemptEnd& end);  // usage_curve.cc
 
   QueueOptions options_;
