@@ -233,7 +233,8 @@ void tell_budget(const scheduler::Snapshot& snapshot, const scheduler::Reason& r
   const scheduler::Queue& queue = snapshot.queues[reason.subject];
   const auto [unit, name] = told_in(queue.allowances[reason.flavor].kind);
   char amount[64];
-  std::snprintf(amount, sizeof amount, "%.2f %s", static_cast<double>(reason.missing) / unit, name);
+  std::snprintf(amount, sizeof amount, "%.2f %s",
+                static_cast<double>(reason.missing + reason.ahead) / unit, name);
   why.text = "waits for the next budget of queue " + queue.name + ", which lacks " + amount;
   why.constraint = "queue " + queue.name + ": budget of " + name;
   why.change = std::string(amount) + " more for queue " + queue.name;
@@ -257,15 +258,19 @@ void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason
       why.text = "waits for its turn: " + std::to_string(scene.machine.engines_max) +
                  " training job(s) run at a time";
       why.constraint = "jobs.concurrency";
-      why.change = "jobs.concurrency raised by 1";
+      why.change = "jobs.concurrency raised by " + std::to_string(reason.missing + reason.ahead);
       break;
     case ReasonCode::kQuota:
       why.text = "waits for quota: queue " + snapshot.queues[reason.subject].name + " lacks " +
                  amount_text(snapshot, reason.flavor, reason.missing);
+      if (reason.ahead > 0) {
+        why.text += ", and those before it take " +
+                    amount_text(snapshot, reason.flavor, reason.ahead) + " of any more";
+      }
       why.constraint = "queue " + snapshot.queues[reason.subject].name + ": " +
                        snapshot.flavors[reason.flavor].name;
-      why.change = amount_text(snapshot, reason.flavor, reason.missing) + " more for queue " +
-                   snapshot.queues[reason.subject].name;
+      why.change = amount_text(snapshot, reason.flavor, reason.missing + reason.ahead) +
+                   " more for queue " + snapshot.queues[reason.subject].name;
       break;
     case ReasonCode::kBudget:
       tell_budget(snapshot, reason, why);

@@ -98,6 +98,23 @@ TEST(Admission, a_queue_takes_no_more_than_its_quota) {
   EXPECT_EQ(why(v, 1).constraint, "queue pay/small: cpu");
 }
 
+TEST(Admission, each_of_a_line_is_told_what_would_admit_it_and_when) {
+  Scene s = scene({running(job("a", 1, 100)), job("b", 2, 100), job("c", 3, 100)});
+  QueueSpec queue;
+  queue.project = "pay";
+  queue.name = "small";
+  queue.cpu = {100, 0, kNoLimit};
+  s.queues = {queue};
+  for (Candidate& each : s.jobs) each.request.queue = "small";
+  const Verdict v = judge(s, kNow);
+  EXPECT_EQ(why(v, 1).change, "0.100 cpu more for queue pay/small");
+  EXPECT_EQ(why(v, 2).change, "0.200 cpu more for queue pay/small");
+  EXPECT_EQ(why(v, 1).earliest, kNow + Duration::hours(1)) << why(v, 1).text;
+  EXPECT_EQ(why(v, 2).latest, kNow + Duration::hours(2)) << why(v, 2).text;
+  s.queues[0].cpu.nominal = 300;
+  EXPECT_EQ(admitted(s, judge(s, kNow)), (std::vector<std::string>{"b", "c"}));
+}
+
 TEST(Admission, what_is_a_queues_own_is_cleared_for_it) {
   Scene s = scene({running(job("a", 1, 2000), Duration::hours(2)), job("b", 2, 2000)});
   QueueSpec queue;

@@ -36,7 +36,7 @@ Allowances::Shortfall Allowances::shortfall(Index queue, const Rates& rates, Dur
       const std::int64_t left = allowances[i].limit - allowances[i].spent - committed_[q][i];
       const std::int64_t wanted = amount(allowances[i], rates, run, Rounding::kUp);
       if (wanted > 0 && wanted > left) {
-        return {q, wanted - left, static_cast<Index>(i)};
+        return {q, wanted - left, static_cast<Index>(i), wanted};
       }
     }
   }

@@ -18,6 +18,7 @@ class Allowances {
     Index queue = kAbsent;  // kAbsent: there is enough.
     std::int64_t missing = 0;
     Index allowance = kAbsent;  // Which of the queue's.
+    std::int64_t wanted = 0;
   };
   // Of the queue and those above it, the first that has too little for a job that runs this long.
   Shortfall shortfall(Index queue, const Rates& rates, Duration run) const;

@@ -98,6 +98,7 @@ Reason money_or_quota(const Cycle& cycle, Index j, const Placement& placement,
     reason.subject = shortage.queue;
     reason.flavor = shortage.flavor;
     reason.missing = shortage.missing;
+    reason.wanted = shortage.wanted;
     return reason;
   }
   if (!cycle.board.allowances().any() && job.cost_cap == kUnlimited) return reason;
@@ -108,6 +109,7 @@ Reason money_or_quota(const Cycle& cycle, Index j, const Placement& placement,
     reason.code = ReasonCode::kBudget;
     reason.subject = shortfall.queue;
     reason.missing = shortfall.missing;
+    reason.wanted = shortfall.wanted;
     reason.flavor = shortfall.allowance;
     return reason;
   }

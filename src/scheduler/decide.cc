@@ -7,6 +7,7 @@
 #include "scheduler/elastic.h"
 #include "scheduler/encode.h"
 #include "scheduler/explain.h"
+#include "scheduler/forecast.h"
 #include "scheduler/preempt.h"
 #include "scheduler/reserve.h"
 
@@ -150,7 +151,8 @@ Reason Turns::gate(Index i) const {
   } else if (job.array != kAbsent && cycle_.board.array_running()[job.array] >=
                                          cycle_.snapshot.arrays[job.array].max_running) {
     reason.code = ReasonCode::kArrayLimit;
-    reason.missing = 1;
+    reason.missing = reason.wanted = 1;
+    reason.subject = job.array;
   } else if (blocked_by_[job.queue] != kAbsent) {
     reason.code = ReasonCode::kFifo;
     reason.subject = blocked_by_[job.queue];
@@ -187,6 +189,7 @@ Reason Turns::start_at(Index job, std::uint32_t choice) {
     reason.subject = shortage.queue;
     reason.flavor = shortage.flavor;
     reason.missing = shortage.missing;
+    reason.wanted = shortage.wanted;
     return reason;
   }
   // Nothing comes free while turns are taken: what found no place will find none.

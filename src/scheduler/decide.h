@@ -17,7 +17,8 @@
 
 namespace falaj::scheduler {
 
-enum class Explain : std::uint8_t { kCode, kFull };  // kCode: reasons without start times.
+// kCode: reasons without start times, and without what those before it would take.
+enum class Explain : std::uint8_t { kCode, kFull };
 
 // How much work a cycle may do. Counts, not time: the same budget gives the same bytes everywhere.
 struct Budget {

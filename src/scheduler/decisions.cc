@@ -62,8 +62,8 @@ std::string_view to_string(PreemptCause cause) {
 namespace {
 
 void put(Encoder& out, const Reason& reason) {
-  out.put(reason.code, reason.level, reason.flavor, reason.subject, reason.missing, reason.earliest,
-          reason.latest);
+  out.put(reason.code, reason.level, reason.flavor, reason.subject, reason.missing, reason.wanted,
+          reason.ahead, reason.earliest, reason.latest);
 }
 
 void put(Encoder& out, const Step& step) {

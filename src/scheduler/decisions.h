@@ -16,7 +16,7 @@ namespace falaj::scheduler {
 enum class ReasonCode : std::uint8_t {
   kNone,
   kDependency,      // `missing` jobs must end first.
-  kArrayLimit,      // Enough of its array are running.
+  kArrayLimit,      // Enough of array `subject` are running.
   kVictimsLeaving,  // Its place is being cleared.
   kZone,            // Its data may not be where any fitting node is: data reference `subject`.
   kDevice,          // No node has such a GPU (model, memory, instance).
@@ -40,9 +40,13 @@ struct Reason {
   Level level = Level::kCluster;  // The topology in which it was looked for.
   Index flavor = kAbsent;         // Or see the code.
   Index subject = kAbsent;        // See the code.
-  std::int64_t missing = 0;       // The smallest change that would admit it, in units of `flavor`.
-  Timestamp earliest;             // The interval in which it probably starts;
-  Timestamp latest;               // Timestamp::max(): not without a change.
+  std::int64_t missing = 0;       // How much more would have to be there, in units of `flavor`.
+  // Of quota, of a budget and of an array, which those before it in the order get first: the
+  // smallest raise that would admit it is `missing` + `ahead`.
+  std::int64_t wanted = 0;  // What it asks for in all, where it binds.
+  std::int64_t ahead = 0;   // What those before it would take of the raise.
+  Timestamp earliest;       // The interval in which it probably starts;
+  Timestamp latest;         // Timestamp::max(): not without a change.
   bool operator==(const Reason&) const = default;
 };
 

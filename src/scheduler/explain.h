@@ -12,10 +12,6 @@ namespace falaj::scheduler {
 // scattered, or only what is promised to others.
 Reason capacity_reason(Cycle& cycle, Index job, const Placed& placed);
 
-// Fills in the interval of start times of all holds: from when running jobs end (middle and upper
-// prediction) and how much those before it in `order` ask for.
-void forecast(Cycle& cycle, const std::vector<Index>& order);
-
 // One line for people: "waits for quota: queue risk lacks 2000 of gpu.a100; starts in 34m to 2h".
 std::string to_text(const Snapshot& snapshot, const Reason& reason, Timestamp now);
 

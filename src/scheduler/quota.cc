@@ -56,7 +56,7 @@ Shortage QuotaUse::shortage(Index queue, const Amounts& request) const {
       const std::int64_t room = tree_.ceiling(q, f) - now;
       const std::int64_t local = std::max<std::int64_t>(0, tree_.local(q, f) - now);
       if (more <= local) break;
-      if (more > room) return {q, static_cast<Index>(f), more - room};
+      if (more > room) return {q, static_cast<Index>(f), more - room, more};
       more -= local;
     }
   }

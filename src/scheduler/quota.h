@@ -71,6 +71,7 @@ struct Shortage {
   Index queue = kAbsent;
   Index flavor = kAbsent;
   std::int64_t missing = 0;
+  std::int64_t wanted = 0;  // What the request asks of that queue: the rest is lent below it.
 };
 
 // How much is in use, at one moment. Copies are cheap enough to try things out on.
