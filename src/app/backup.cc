@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -104,6 +107,20 @@ Result<Value> copy_folder(const std::string& from, const std::string& to) {
 
 namespace {
 
+// As much as copy_folder() would copy now.
+std::int64_t bytes_in(const std::string& folder) {
+  std::int64_t bytes = 0;
+  std::error_code failed;
+  for (auto at = fs::recursive_directory_iterator(folder, failed);
+       !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
+    std::error_code ignored;
+    const bool file = fs::is_regular_file(at->symlink_status(ignored));
+    if (!file || is_work_in_progress(fs::relative(at->path(), folder, ignored).string())) continue;
+    bytes += static_cast<std::int64_t>(at->file_size(ignored));
+  }
+  return bytes;
+}
+
 Result<Value> copy_all(const BackupOptions& options, Timestamp now) {
   const std::string partial = options.out + ".partial";
   std::error_code ignored;
@@ -147,8 +164,39 @@ Result<std::vector<storage::Owner>> owners_in(security::keys::KeyTree& keys) {
   return owners;
 }
 
+const std::vector<std::string>& labelled_tables() {
+  static const std::vector<std::string> tables{
+      "feature_commits",  // Segments: feature values.
+      "feature_quarantines",
+      "training_sets",
+      "runs",  // With their checkpoints.
+      "jobs",  // With what their processes printed: log streams.
+      "model_versions",
+      "monitor_references",  // Profiles.
+      "monitor_windows",     // What became of the prediction log.
+      "monitor_alarms",
+      "rollouts",  // With cuts of the champion's scores.
+  };
+  return tables;
+}
+
+Result<std::vector<storage::Owner>> owners_in(storage::SqlStore& metadata) {
+  std::vector<storage::Owner> owners;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const std::string& table : labelled_tables()) {
+    const storage::SqlRows rows =
+        FALAJ_TRY(storage::query(metadata, "SELECT DISTINCT project, zone FROM " + table));
+    for (const storage::SqlRow& row : rows) {
+      if (!seen.emplace(row.text(0), row.text(1)).second) continue;
+      owners.push_back({ProjectName(row.text(0)), Zone(row.text(1)), table});
+    }
+  }
+  return owners;
+}
+
 Status pass_backup(security::residency::Exits& exits, const std::vector<storage::Owner>& owners,
-                   const std::string& zone) {
+                   const std::string& zone, std::int64_t bytes) {
+  std::map<std::pair<std::string, std::string>, security::residency::Passage> passages;
   for (const storage::Owner& owner : owners) {
     Flow flow;
     flow.exit = Exit::kBackup;
@@ -157,8 +205,10 @@ Status pass_backup(security::residency::Exits& exits, const std::vector<storage:
     flow.destination = Zone(zone);
     flow.object = owner.object;
     const auto context = security::system_context("service:backup", owner.project, owner.zone);
-    FALAJ_TRY(exits.pass_recorded(context, std::move(flow)));
+    passages[{owner.project.str(), owner.zone.name()}] =
+        FALAJ_TRY(exits.pass_recorded(context, std::move(flow)));
   }
+  for (const auto& [whose, passage] : passages) exits.count(passage, bytes);
   return {};
 }
 
@@ -167,8 +217,12 @@ Result<Value> back_up(const BackupOptions& options, const Clock& clock) {
     return Error(Code::kConflict, options.out + " exists already: name a folder that does not");
   }
   Storage storage = FALAJ_TRY(wire_storage(options.server, clock));
-  const std::vector<storage::Owner> owners = FALAJ_TRY(owners_in(*storage.keys.tree));
-  const Status passed = pass_backup(*storage.exits, owners, options.zone);
+  std::vector<storage::Owner> owners = FALAJ_TRY(owners_in(*storage.keys.tree));
+  for (storage::Owner& owner : FALAJ_TRY(owners_in(*storage.sql))) {
+    owners.push_back(std::move(owner));
+  }
+  const std::int64_t bytes = bytes_in(options.server.data_folder);
+  const Status passed = pass_backup(*storage.exits, owners, options.zone, bytes);
   FALAJ_TRY(storage.exits->tick());
   FALAJ_TRY(passed);
   Value detail;

@@ -5,24 +5,15 @@
 #include <set>
 #include <sstream>
 
+#include "app/backup.h"
 #include "app/wiring.h"
 
 namespace falaj::app {
 namespace {
 
-// Tables whose rows are data of a project: each row carries its zone, and "" is refused.
-const std::set<std::string> kLabelled{
-    "feature_commits",  // Segments: feature values.
-    "feature_quarantines",
-    "training_sets",
-    "runs",
-    "jobs",  // With what their processes printed: log streams.
-    "model_versions",
-    "monitor_references",  // Profiles.
-    "monitor_windows",     // What became of the prediction log.
-    "monitor_alarms",
-    "rollouts",  // With cuts of the champion's scores.
-};
+// Tables whose rows are data of a project: each row carries its zone, and "" is refused. A backup
+// asks for all of them.
+const std::set<std::string> kLabelled(labelled_tables().begin(), labelled_tables().end());
 
 // Rows that belong to a row of a labelled table: by which column.
 const std::map<std::string, std::pair<std::string, std::string>> kPartOf{
@@ -160,6 +151,26 @@ TEST_F(ZoneLabels, an_unlabelled_row_is_refused_by_the_store_itself) {
     EXPECT_FALSE(insert(bad).ok()) << table;
     EXPECT_TRUE(insert(good).ok()) << table << ": " << names;
   }
+}
+
+TEST_F(ZoneLabels, whose_rows_there_are_is_known_from_every_labelled_table) {
+  EXPECT_TRUE(owners_in(*sql_).value().empty());
+  for (const std::string& table : labelled_tables()) {
+    EXPECT_NE(declaration(table).find("project TEXT NOT NULL"), std::string::npos) << table;
+  }
+  FakeClock clock;
+  security::Audit audit(*sql_, clock);
+  tracking::Runs runs(*sql_, audit, clock);
+  for (const char* zone : {"ae", "ae", "eu"}) {
+    const auto context = security::system_context("user:x", ProjectName("p"), Zone(zone));
+    ASSERT_TRUE(runs.create(context, {}).ok());
+  }
+  const std::vector<storage::Owner> owners = owners_in(*sql_).value();
+  ASSERT_EQ(owners.size(), 2u);
+  EXPECT_EQ(owners[0].project.str(), "p");
+  EXPECT_EQ(owners[0].zone.name(), "ae");
+  EXPECT_EQ(owners[0].object, "runs");
+  EXPECT_EQ(owners[1].zone.name(), "eu");
 }
 
 TEST_F(ZoneLabels, runs_and_jobs_without_a_zone_are_refused_by_name) {

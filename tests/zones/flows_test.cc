@@ -492,6 +492,76 @@ TEST(ZoneFlows, with_any_one_check_taken_out_canaries_are_found_outside) {
   }
 }
 
+// A data folder whose only data are rows and files that no key tells of.
+class FolderWithoutKeys {
+ public:
+  FolderWithoutKeys() {
+    options_.data_folder = folder_ / "data";
+    fs::create_directories(options_.data_folder);
+    app::Storage storage = app::wire_storage(options_, clock_).value();
+    for (const char* zone : {"ae", "eu"}) add(storage, "Zone", zone, "{}");
+    add(storage, "Zone", "ae-fin", R"({"parent": "ae"})");
+    add(storage, "Project", "payments", R"({"zone": "ae-fin"})");
+    tracking::Runs runs(*storage.sql, *storage.audit, clock_);
+    const auto context =
+        security::system_context("user:x", ProjectName("payments"), Zone("ae-fin"));
+    const RunId run = runs.create(context, {}).value().id;
+    const std::string archive = options_.data_folder + "/checkpoints/" + run.str() + "/archive";
+    fs::create_directories(archive);
+    std::ofstream(archive + "/00000001") << "<<ae-fin#1>>";
+  }
+
+  // Where it was copied to; "" when it was refused.
+  std::string back_up(const std::string& zone) {
+    const std::string out = folder_ / ("copy-" + zone);
+    const auto made = app::back_up({options_, out, zone}, clock_);
+    if (!made.ok()) {
+      EXPECT_EQ(made.error().id, ErrorId::kZoneRefused) << made.error().message;
+    }
+    EXPECT_EQ(fs::exists(out), made.ok());
+    return made.ok() ? out : "";
+  }
+  std::vector<security::residency::LedgerRow> ledger() {
+    const app::Storage storage = app::wire_storage(options_, clock_).value();
+    return storage.exits->ledger("payments").value();
+  }
+
+ private:
+  void add(app::Storage& storage, const std::string& kind, const std::string& name,
+           std::string_view spec) {
+    storage::Object object;
+    object.kind = kind;
+    object.name = name;
+    object.spec = *parse_json(spec);
+    EXPECT_TRUE(storage.sql
+                    ->write([&](storage::SqlTransaction& tx) -> Status {
+                      FALAJ_TRY(storage::put_object(tx, object, clock_.now()));
+                      return {};
+                    })
+                    .ok());
+  }
+
+  FakeClock clock_;
+  storage::TempFolder folder_;
+  app::Options options_;
+};
+
+TEST(ZoneFlows, a_backup_of_runs_and_checkpoints_alone_passes_its_exit) {
+  FolderWithoutKeys folder;
+  EXPECT_EQ(folder.back_up("eu"), "");
+  EXPECT_NE(folder.back_up("ae-fin"), "");
+  std::int64_t refused = 0;
+  std::int64_t bytes = 0;
+  for (const auto& row : folder.ledger()) {
+    if (row.exit != "backup") continue;
+    refused += row.to == "eu" ? row.refused : 0;
+    EXPECT_TRUE(row.to == "ae-fin" || row.bytes == 0) << row.to;
+    bytes += row.bytes;
+  }
+  EXPECT_EQ(refused, 1);
+  EXPECT_GT(bytes, 0);
+}
+
 TEST(ZoneFlows, unlabelled_data_is_refused_at_every_exit) {
   Site site("ae", security::residency::decide);
   const storage::Owner nobody{ProjectName("p-ae"), Zone(), "FeatureView/activity"};
