@@ -17,6 +17,10 @@ std::string inside(const std::string& folder, const std::string& path) {
 // `registry: path` or `registry: {registry_type: file, path: …}`.
 Result<std::string> registry_path(const Value& settings, const std::string& folder) {
   const Value& registry = settings["registry"];
+  if (!registry.is_null() && !registry.is_string() && !registry.is_object()) {
+    return Error{ErrorId::kWrongType,
+                 "'registry' of feature_store.yaml is neither a path nor {registry_type, path}"};
+  }
   const std::string type = registry.is_object() ? registry.text("registry_type", "file") : "file";
   const std::string path =
       registry.is_string() ? registry.as_string() : registry.text("path", "data/registry.db");
