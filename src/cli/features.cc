@@ -1,7 +1,9 @@
 // features: what is online about an entity.
 #include <charconv>
+#include <memory>
 
 #include "base/json.h"
+#include "cli/feast.h"
 #include "cli/feature_commands.h"
 #include "cli/internal/tree.h"
 
@@ -43,6 +45,43 @@ Result<Value> row_of(const std::vector<std::string>& pairs) {
 std::string path_of(const FeatureChoice& choice, std::string_view verb) {
   return (choice.of_view ? "/api/v1/feature-views/" : "/api/v1/feature-services/") +
          url_encode(choice.name) + ":" + std::string(verb);
+}
+
+void add_feast_folder(CLI::App& command, FeastFolder& where) {
+  command.add_option("--registry", where.registry,
+                     "Registry file (default: the one that feature_store.yaml names)");
+}
+
+void add_import_words(CLI::App& command, FeastImport& choice) {
+  command.add_option("folder", choice.where.folder, "The folder with feature_store.yaml")
+      ->required();
+  add_feast_folder(command, choice.where);
+  command.add_option("--out", choice.out, "Write the YAML to this new file");
+  command.add_flag("--apply", choice.apply,
+                   "Declare them, and ingest the Parquet files of views that have no rows");
+}
+
+void add_verify_words(CLI::App& command, FeastVerify& choice) {
+  command
+      .add_option("--against-feast", choice.where.folder,
+                  "A Feast repository: the folder with feature_store.yaml")
+      ->required();
+  add_feast_folder(command, choice.where);
+  command.add_option("--view", choice.views, "Only this FeatureView; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--python", choice.python,
+                     "Python in which feast is installed: it is run, and answers");
+  command.add_option("--answers", choice.answers,
+                     "Instead: Parquet file with Feast's answers for --view and --spine");
+  command.add_option("--spine", choice.spine,
+                     "Rows to ask about: keys and times (default: sampled from the view's own)");
+  command.add_option("--time", choice.time_column,
+                     "The spine's column of times (default: event_timestamp, or the only one)");
+  command.add_option("--rows", choice.rows, "Of a sampled spine")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
+  command.add_option("--write-spine", choice.write_spine,
+                     "Only write the spine of --view to this Parquet file");
 }
 
 }  // namespace
@@ -104,8 +143,8 @@ Status features_explain(const Session& session, const FeatureChoice& choice) {
 }
 
 void Tree::add_features() {
-  CLI::App* features =
-      root_.add_subcommand("features", "What is online about an entity; a view from a sample");
+  CLI::App* features = root_.add_subcommand(
+      "features", "What is online about an entity; views from a sample or from Feast");
   features->require_subcommand(1);
   CLI::App* get = remote(*features, "get", "Read an entity's newest features",
                          [this](const Session& s) { return features_get(s, features_); });
@@ -138,6 +177,19 @@ void Tree::add_features() {
       ->check(CLI::IsMember({"both", "online", "offline"}))
       ->capture_default_str();
   add_infer(*features);
+
+  const auto taken = std::make_shared<FeastImport>();
+  add_import_words(
+      *remote(*features, "import-feast",
+              "Translate a Feast repository into declarations; with --apply take its rows too",
+              [taken](const Session& s) { return import_feast(s, *taken); }),
+      *taken);
+  const auto checked = std::make_shared<FeastVerify>();
+  CLI::App* verify = local(
+      root_, "verify", "Compare Feast's training rows with the exact ones; exit 5 when they differ",
+      [this, checked] { return run_verify(session().format, *checked); });
+  add_verify_words(*verify, *checked);
+  add_output(*verify);
 }
 
 }  // namespace falaj::cli

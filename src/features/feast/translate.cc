@@ -106,9 +106,7 @@ class Translator {
     for (const FeastView& view : registry_.views) {
       if (ours(view.project)) add_view(view);
     }
-    for (const FeastEntity& entity : registry_.entities) {
-      if (ours(entity.project)) add_unused(entity);
-    }
+    for (const auto& [name, entity] : entities_) add_unused(*entity);
     for (const FeastOther& other : registry_.others) {
       if (ours(other.project)) leave_out(other.kind + " " + other.name, why_not(other.kind));
     }
@@ -125,6 +123,7 @@ class Translator {
   }
 
  private:
+  // Counts those that are not: ask once for each object.
   bool ours(const std::string& project) {
     if (project.empty() || project == options_.project) return true;
     ++foreign_[project];

@@ -106,6 +106,7 @@ TEST(FeastTranslation, says_what_it_leaves_out) {
   registry.in(8, spec(Message().text(1, "live").text(2, "rides")));
   registry.in(16, spec(Message().text(1, "readers").text(2, "rides")));
   registry.in(6, spec(Message().text(1, "x").text(2, "freight")));
+  registry.in(1, spec(Message().text(1, "truck").text(9, "freight")));
   const Translation out = translated(registry);
   EXPECT_NE(why(out.left_out, "feature embedding of FeatureView stats").find("FLOAT_LIST"),
             std::string::npos);
@@ -114,7 +115,7 @@ TEST(FeastTranslation, says_what_it_leaves_out) {
   EXPECT_NE(why(out.left_out, "FeatureView bare").find("no entity"), std::string::npos);
   EXPECT_NE(why(out.left_out, "OnDemandFeatureView live").find("Python"), std::string::npos);
   EXPECT_NE(why(out.left_out, "Permission readers").find("Grant"), std::string::npos);
-  EXPECT_NE(why(out.left_out, "project freight").find("1 objects"), std::string::npos);
+  EXPECT_NE(why(out.left_out, "project freight").find("2 objects"), std::string::npos);
   EXPECT_EQ(out.left_out.size(), 7u);
   EXPECT_EQ(out.views.size(), 1u);
 }

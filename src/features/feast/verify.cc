@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
+#include "base/check.h"
 #include "features/feast/internal/source_index.h"
 #include "features/internal/segment_file.h"
 #include "features/internal/segments.h"
@@ -332,6 +334,36 @@ void count(Comparison& out, Fault fault, const Example& example, std::size_t exa
   if (examples.size() < examples_max) examples.push_back(example);
 }
 
+struct FaultWords {
+  Fault fault;
+  std::string_view name;
+  std::string_view text;
+};
+constexpr FaultWords kFaults[] = {
+    {Fault::kDroppedRow, "dropped_row", "spine rows are not in the answers"},
+    {Fault::kCollapsedRow, "collapsed_row", "spine rows of one key and time became one"},
+    {Fault::kMultipliedRow, "multiplied_row", "spine rows are in the answers more than once"},
+    {Fault::kForeignRow, "foreign_row", "answers belong to no spine row"},
+    {Fault::kTtlIgnored, "ttl_ignored", "values are older than the time to live"},
+    {Fault::kFutureValue, "future_value", "values were not there yet: leakage from the future"},
+    {Fault::kStaleValue, "stale_value", "values are of an older row than the newest"},
+    {Fault::kCreatedIgnored, "created_ignored",
+     "a row was chosen that a later created one corrects"},
+    {Fault::kMissingValue, "missing_value", "null where there is a value"},
+    {Fault::kWrongEntity, "wrong_entity", "values are of another entity"},
+    {Fault::kUnknownValue, "unknown_value", "values are in no row of the source"},
+    {Fault::kRoundedInteger, "rounded_integer", "whole numbers were rounded by floats"},
+    {Fault::kOpenTie, "open_tie",
+     "rows with equal times, for which Feast promises no winner (no fault)"},
+};
+
+const FaultWords& words_of(Fault fault) {
+  const auto* found = std::find_if(std::begin(kFaults), std::end(kFaults),
+                                   [&](const FaultWords& each) { return each.fault == fault; });
+  FALAJ_CHECK(found != std::end(kFaults));
+  return *found;
+}
+
 }  // namespace
 
 std::uint64_t Comparison::faults() const {
@@ -425,68 +457,8 @@ Batch sample_spine(const ViewPlan& view, const Batch& rows, const SampleOptions&
   return out;
 }
 
-std::string_view fault_name(Fault fault) {
-  switch (fault) {
-    case Fault::kDroppedRow:
-      return "dropped_row";
-    case Fault::kCollapsedRow:
-      return "collapsed_row";
-    case Fault::kMultipliedRow:
-      return "multiplied_row";
-    case Fault::kForeignRow:
-      return "foreign_row";
-    case Fault::kTtlIgnored:
-      return "ttl_ignored";
-    case Fault::kFutureValue:
-      return "future_value";
-    case Fault::kStaleValue:
-      return "stale_value";
-    case Fault::kCreatedIgnored:
-      return "created_ignored";
-    case Fault::kMissingValue:
-      return "missing_value";
-    case Fault::kWrongEntity:
-      return "wrong_entity";
-    case Fault::kUnknownValue:
-      return "unknown_value";
-    case Fault::kRoundedInteger:
-      return "rounded_integer";
-    case Fault::kOpenTie:
-      break;
-  }
-  return "open_tie";
-}
+std::string_view fault_name(Fault fault) { return words_of(fault).name; }
 
-std::string_view fault_text(Fault fault) {
-  switch (fault) {
-    case Fault::kDroppedRow:
-      return "spine rows are not in the answers";
-    case Fault::kCollapsedRow:
-      return "spine rows of one key and time became one";
-    case Fault::kMultipliedRow:
-      return "spine rows are in the answers more than once";
-    case Fault::kForeignRow:
-      return "answers belong to no spine row";
-    case Fault::kTtlIgnored:
-      return "values are older than the time to live";
-    case Fault::kFutureValue:
-      return "values were not there yet: leakage from the future";
-    case Fault::kStaleValue:
-      return "values are of an older row than the newest";
-    case Fault::kCreatedIgnored:
-      return "a row was chosen that a later created one corrects";
-    case Fault::kMissingValue:
-      return "null where there is a value";
-    case Fault::kWrongEntity:
-      return "values are of another entity";
-    case Fault::kUnknownValue:
-      return "values are in no row of the source";
-    case Fault::kRoundedInteger:
-      return "whole numbers were rounded by floats";
-    case Fault::kOpenTie:
-      break;
-  }
-  return "rows with equal times, for which Feast promises no winner (no fault)";
-}
+std::string_view fault_text(Fault fault) { return words_of(fault).text; }
 
 }  // namespace falaj::features::feast

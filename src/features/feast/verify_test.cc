@@ -161,6 +161,9 @@ TEST(FeastVerify, what_feast_leaves_open_is_no_fault) {
       compared(plan_of(0), rows, spine_of({{8, 8, 100}}), answers_of({{0, 3.5, 35}}));
   EXPECT_EQ(out.counts, (Counts{{Fault::kOpenTie, 1}}));
   EXPECT_EQ(out.faults(), 0u);
+  for (int fault = 0; fault <= static_cast<int>(Fault::kOpenTie); ++fault) {
+    EXPECT_FALSE(fault_text(static_cast<Fault>(fault)).empty());
+  }
 }
 
 TEST(FeastVerify, answers_without_numbers_are_found_by_key_and_time) {
