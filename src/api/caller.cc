@@ -108,7 +108,8 @@ Status note_denied(const net::Request& request, std::string_view action, ObjectR
     decision = {false, security::access::Because::kNotTheirs, nullptr};
     sentence = outcome.error().message;
   }
-  tell(request, security::access::denial_of(asked, decision, outcome.error(), request.request_id, sentence));
+  tell(request,
+       security::access::denial_of(asked, decision, outcome.error(), request.request_id, sentence));
   return outcome;
 }
 

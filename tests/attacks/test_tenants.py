@@ -240,7 +240,8 @@ class Reaching(Fortress):
 
     def why_denied(self, reply, path):
         """What the caller is told of a denial afterwards, without what they asked for."""
-        asked = self.attack("mallory", "GET", "/api/v1/access/denials/" + reply.headers["x-request-id"])
+        request = reply.headers["x-request-id"]
+        asked = self.attack("mallory", "GET", f"/api/v1/access/denials/{request}")
         self.assertEqual(asked.status, 200, f"{path}: {asked.text}")
         told = json.loads(asked.body)
         for own in ("request_id", "at", "name", "reason"):

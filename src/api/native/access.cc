@@ -150,8 +150,8 @@ Result<Value> denial(Services& services, const net::Request& request) {
     return reply;
   }
   if (found->principal.empty() || found->principal != principal_of(request).id) return unknown;
-  const bool allowed_now = found->because != access::Because::kNotTheirs &&
-                           may(request, found->action, object);
+  const bool allowed_now =
+      found->because != access::Because::kNotTheirs && may(request, found->action, object);
   // What was not found may be another's or nobody's: whose it is would tell which.
   if (!allowed_now && found->told.code == Code::kNotFound) reply["project"] = "";
   reply["reason"] = allowed_now ? "it would be allowed now" : found->told.message;
