@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "bundle.h"
+#include "receipt.h"
 
 namespace falaj_verify {
 namespace {
@@ -19,12 +19,15 @@ constexpr const char* kHelp =
     "  falaj-verify checkpoint FILE --key KEY [--witness KEY]...\n"
     "  falaj-verify inclusion FILE --key KEY\n"
     "  falaj-verify consistency FILE --key KEY --checkpoint FILE\n"
+    "  falaj-verify receipt FILE --key KEY [--asked FILE] [--answered FILE]\n"
     "\n"
     "  --key KEY          the log's public key (name+id+base64), or a file that holds it.\n"
     "                     Get it from the operator by another way than the bundle.\n"
     "  --witness KEY      who must have cosigned; may be repeated.\n"
     "  --checkpoint FILE  a signed head that you kept. With it, a log that was rewritten or cut\n"
     "                     since is found out even if its operator has the signing key.\n"
+    "  --asked, --answered FILE  the bytes that were sent and came back, to be held against the\n"
+    "                     receipt of a prediction (the header X-Falaj-Receipt).\n"
     "\n"
     "Exit code: 0 everything holds, 1 something does not, 2 wrong use, 3 a file cannot be read.\n";
 
@@ -34,6 +37,8 @@ struct Arguments {
   std::string key;
   std::vector<std::string> witnesses;
   std::string checkpoint;
+  std::string asked;
+  std::string answered;
 };
 
 std::optional<std::string> read_file(const std::filesystem::path& path) {
@@ -46,7 +51,7 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
 
 std::optional<Arguments> parse_arguments(int argc, char** argv) {
   if (argc < 3) return {};
-  Arguments arguments{argv[1], argv[2], "", {}, ""};
+  Arguments arguments{argv[1], argv[2], "", {}, "", "", ""};
   for (int i = 3; i < argc; i += 2) {
     const std::string_view option = argv[i];
     if (i + 1 == argc) return {};
@@ -56,6 +61,10 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
       arguments.witnesses.emplace_back(argv[i + 1]);
     } else if (option == "--checkpoint") {
       arguments.checkpoint = argv[i + 1];
+    } else if (option == "--asked") {
+      arguments.asked = argv[i + 1];
+    } else if (option == "--answered") {
+      arguments.answered = argv[i + 1];
     } else {
       return {};
     }
@@ -125,6 +134,19 @@ std::optional<Trust> trust_of(const Arguments& arguments) {
   return trust;
 }
 
+int run_receipt(const Arguments& arguments, const std::string& receipt, const Trust& trust) {
+  Exchange exchange;
+  if (!arguments.asked.empty()) {
+    exchange.asked = read_file(arguments.asked);
+    if (!exchange.asked) return unreadable(arguments.asked);
+  }
+  if (!arguments.answered.empty()) {
+    exchange.answered = read_file(arguments.answered);
+    if (!exchange.answered) return unreadable(arguments.answered);
+  }
+  return print(check_receipt(receipt, trust, exchange));
+}
+
 int run(int argc, char** argv) {
   const auto arguments = parse_arguments(argc, argv);
   if (!arguments) {
@@ -146,6 +168,7 @@ int run(int argc, char** argv) {
   if (arguments->what == "checkpoint") return print(check_head(*file, *trust));
   if (arguments->what == "inclusion") return print(check_inclusion_file(*file, *trust));
   if (arguments->what == "consistency") return print(check_consistency_file(*file, *trust));
+  if (arguments->what == "receipt") return run_receipt(*arguments, *file, *trust);
   std::fputs(kHelp, stderr);
   return kUsage;
 }

@@ -21,13 +21,6 @@ bool is_name(std::string_view name) {
   return true;
 }
 
-std::optional<std::uint64_t> to_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || std::to_string(number) != text || number >> 62 != 0) return {};
-  return number;
-}
-
 std::string key_id(std::string_view name, char kind, std::string_view raw) {
   const Hash hash = sha256(std::string(name) + "\n" + kind + std::string(raw));
   return {reinterpret_cast<const char*>(hash.data()), 4};
@@ -49,6 +42,18 @@ bool ed25519_ok(std::string_view raw, std::string_view message, std::string_view
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> to_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || std::to_string(number) != text || number >> 62 != 0) return {};
+  return number;
+}
+
+Key make_key(std::string name, std::string raw) {
+  std::string id = key_id(name, kLogKey, raw);
+  return {std::move(name), false, std::move(id), std::move(raw)};
+}
 
 std::optional<std::string> from_base64(std::string_view text) {
   constexpr std::string_view kAlphabet =

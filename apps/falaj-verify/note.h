@@ -19,6 +19,8 @@ struct Key {
   std::string raw;       // Ed25519.
 };
 std::optional<Key> parse_key(std::string_view text);
+// One that signs, of these 32 bytes.
+Key make_key(std::string name, std::string raw);
 
 struct Signature {
   std::string name;
@@ -48,6 +50,9 @@ Verdict check_signature(const Note& note, const Key& key);
 
 // Strict: one text for each byte string.
 std::optional<std::string> from_base64(std::string_view text);
+
+// Strict too, below 2^62.
+std::optional<std::uint64_t> to_number(std::string_view text);
 
 std::vector<std::string_view> lines_of(std::string_view text);
 

@@ -167,7 +167,8 @@ void Program::start_renewing() {
 
 void Program::sign_head() {
   const auto head = trail_.heads->tick();
-  if (!head.ok()) warn_if_failed("audit head", head.error());
+  if (!head.ok()) return warn_if_failed("audit head", head.error());
+  warn_if_failed("receipts", trail_.receipts->tick(*head));
 }
 
 Program::~Program() {

@@ -58,6 +58,7 @@ Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Cl
   FALAJ_TRY(make_witness(options, storage, trail));
   trail.heads = std::make_unique<security::Heads>(*storage.sql, *storage.audit, *trail.signer,
                                                   clock, trail.witness.get());
+  trail.receipts = std::make_unique<security::Receipts>(*trail.signer, clock);
   trail.journal = std::make_unique<security::AccessJournal>(*storage.audit, clock);
   std::string warning;
   FALAJ_TRY(trail.heads->check_start(&warning));

@@ -71,8 +71,9 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
                     clock.now(),
                     storage.key_admin.get(),
                     training.retrain_due.get(),
-                    eraser_of(storage, features)});
+                    eraser_of(storage, features, serving)});
   http.services->quotas = storage.quotas.get();
+  http.services->receipts = trail.receipts.get();
   http.services->rollouts = serving.rollouts.get();
   http.services->emergencies = control.emergencies.get();
   wire_exports(storage, features, training, *http.services);
@@ -93,7 +94,8 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
   for (net::Route& route : api::certificate_routes(tls.certificates.get())) {
     http.router->add(std::move(route));
   }
-  for (net::Route& route : api::inference_routes({*serving.deployments, catalog, version_text()})) {
+  for (net::Route& route : api::inference_routes(
+           {*serving.deployments, catalog, version_text(), trail.receipts.get()})) {
     http.router->add(std::move(route));
   }
   for (net::Route& route : api::console_routes()) http.router->add(std::move(route));
@@ -135,7 +137,7 @@ Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control,
   Result<std::unique_ptr<net::GrpcServer>> started = net::GrpcServer::start(
       grpc,
       api::grpc_methods(
-          {{*serving.deployments, catalog, version_text()},
+          {{*serving.deployments, catalog, version_text(), http.services->receipts},
            *http.router,
            [gate = control.gate.get()](const net::Route& route, net::Request& request) {
              return gate->pass(route, request);

@@ -90,9 +90,10 @@ Status forget_shredded(const keys::ShredReceipt& receipt, features::Ingest& inge
 
 }  // namespace
 
-api::EraseSubject eraser_of(Storage& storage, Features& features) {
-  return [&storage, &features](const security::RequestContext& context, const std::string& entity,
-                               const Value& key, keys::ShredGround ground) -> Result<Value> {
+api::EraseSubject eraser_of(Storage& storage, Features& features, Serving& serving) {
+  return [&storage, &features, &serving](const security::RequestContext& context,
+                                         const std::string& entity, const Value& key,
+                                         keys::ShredGround ground) -> Result<Value> {
     const std::string& project = context.project.str();
     for (const keys::RingInfo& ring : FALAJ_TRY(storage.keys.tree->inventory())) {
       const bool rows =
@@ -104,6 +105,8 @@ api::EraseSubject eraser_of(Storage& storage, Features& features) {
     const features::EraseReport report = FALAJ_TRY(features::erase_subject(
         context, {*storage.sql, *storage.blobs, *features.ingest, *features.training_sets}, entity,
         key));
+    // Whose answers they are cannot be told from their hashes: all of them go.
+    serving.deployments->drop_answers(context.project);
     // The keys of the old segments are deleted; now their last copies in the log go too.
     FALAJ_TRY(storage::purge_deleted(storage.keys.path));
     Value reply = to_value(report);
@@ -129,6 +132,7 @@ Status wire_shredding(Storage& storage, Features& features, Training& training, 
        ingest = features.ingest.get(), &storage,
        &serving](const security::RequestContext& context,
                  const keys::ShredReceipt& receipt) -> Result<Value> {
+        if (serving.deployments) serving.deployments->drop_answers(ProjectName(receipt.project));
         // One person's online rows; what learned from them is found by the erasure itself.
         if (receipt.level == "subject") return Value::object();
         FALAJ_TRY(forget_shredded(receipt, *ingest, storage, serving));

@@ -37,6 +37,7 @@
 #include "security/audit.h"
 #include "security/audit/heads.h"
 #include "security/audit/journal.h"
+#include "security/audit/receipts.h"
 #include "security/certificates/certificates.h"
 #include "security/evidence/evidence.h"
 #include "security/identity/identity.h"
@@ -92,6 +93,7 @@ struct AuditTrail {
   std::unique_ptr<Peer> peer;                // The witness's server, if it is one.
   std::unique_ptr<security::Witness> witness;
   std::unique_ptr<security::Heads> heads;
+  std::unique_ptr<security::Receipts> receipts;
   std::unique_ptr<security::EvidenceDesk> evidence;
   std::unique_ptr<security::AccessJournal> journal;  // Of reads and predictions.
 };
@@ -179,8 +181,9 @@ void renew_job_tokens(security::JobIdentities& identities, const jobs::Queue& qu
 // Retention is asked before keys are destroyed; models that learned from shredded data are marked;
 // receipts that a crash kept from the audit log are entered, and erasures it cut short finished.
 Status wire_shredding(Storage& storage, Features& features, Training& training, Serving& serving);
-// One person's rows out of every view, and the frozen sets that hold them shredded.
-api::EraseSubject eraser_of(Storage& storage, Features& features);
+// One person's rows out of every view, the frozen sets that hold them shredded, and answers about
+// anyone of the project that deployments keep dropped.
+api::EraseSubject eraser_of(Storage& storage, Features& features, Serving& serving);
 
 struct Serving {
   std::unique_ptr<serving::Runtime> runtime;

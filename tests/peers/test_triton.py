@@ -3,7 +3,10 @@ demo's model."""
 
 import asyncio
 import json
+import os
 import queue
+import subprocess
+import tempfile
 import unittest
 
 import numpy
@@ -12,7 +15,7 @@ import tritonclient.grpc.aio as triton_grpc_aio
 import tritonclient.http as triton
 import tritonclient.http.aio as triton_http_aio
 from served import Served
-from served_demo import ServedDemo
+from served_demo import PROGRAM, ServedDemo
 from tritonclient.utils import InferenceServerException
 
 DEMO = None
@@ -207,6 +210,51 @@ class TritonGrpc(Demo):
         inputs, outputs = self.in_and_out(triton_grpc, numpy.repeat(self.row(), 5, axis=0))
         self.client.infer("fraud", inputs, outputs=outputs)
         self.assertEqual(count() - before, 5)
+
+    def test_a_receipt_holds_without_the_server(self):
+        inputs, outputs = self.in_and_out(triton_grpc, self.row())
+        result = self.client.infer(
+            "fraud", inputs, outputs=outputs, headers={"x-falaj-receipt": "1"}
+        )
+        response = result.get_response()
+        with tempfile.TemporaryDirectory() as folder:
+            with open(folder + "/receipt", "w") as out:
+                out.write(response.parameters["falaj_receipt"].string_param)
+            with open(folder + "/answered", "wb") as out:
+                out.write(b"".join(response.raw_output_contents))
+            key = subprocess.check_output([PROGRAM, "audit", "key", "--server", self.demo.url])
+            verify = os.path.join(os.path.dirname(PROGRAM), "falaj-verify")
+            words = [verify, "receipt", "receipt", "--key", key.decode().strip()]
+            said = subprocess.check_output([*words, "--answered", "answered"], cwd=folder)
+            self.assertIn(f"model fraud version {self.version},".encode(), said)
+
+    def test_kept_answers_are_told_and_counted(self):
+        declared = {
+            "kind": "Deployment",
+            "metadata": {"name": "kept", "project": self.demo.result["project"]},
+            "spec": {"model": "fraud", "version": int(self.version), "cache": {"bytes": "1Mi"}},
+        }
+        subprocess.run(
+            [PROGRAM, "apply", "-f", "-", "--server", self.demo.url],
+            input=json.dumps(declared).encode(),
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        self.client.load_model("kept")
+        self.assertTrue(self.client.get_model_config("kept").config.response_cache.enable)
+        inputs, outputs = self.in_and_out(triton_grpc, self.row())
+        replies = [self.client.infer("kept", inputs, outputs=outputs) for _ in range(3)]
+        words = [
+            reply.get_response().parameters["falaj_cache"].string_param for reply in replies
+        ]
+        self.assertEqual(words, ["miss", "hit", "hit"])
+        for reply in replies:
+            self.check(reply)
+        stats = self.client.get_inference_statistics("kept").model_stats[0]
+        self.assertEqual((stats.inference_count, stats.execution_count), (1, 1))
+        self.assertEqual(stats.inference_stats.success.count, 3)
+        self.assertEqual(stats.inference_stats.cache_hit.count, 2)
+        self.assertEqual(stats.inference_stats.cache_miss.count, 1)
 
     def test_a_large_batch(self):
         batch = numpy.repeat(self.row(), 300_000, axis=0)

@@ -393,19 +393,33 @@ Result<GrpcInfer> parse_grpc_infer(std::string_view message) {
   return request;
 }
 
+namespace {
+
+// An entry of the map of parameters: what it holds is an InferParameter.
+void add_parameter(WireWriter& out, std::string_view name, const WireWriter& value) {
+  WireWriter entry;
+  entry.bytes(1, name);
+  entry.bytes(2, value.str());
+  out.bytes(4, entry.str());
+}
+
+}  // namespace
+
 std::string write_grpc_infer(const GrpcInfer& request, std::string_view version,
-                             const std::vector<ChosenOutput>& outputs, Within within) {
+                             const std::vector<ChosenOutput>& outputs, const GrpcReplyForm& form) {
   WireWriter out;
   add_text(out, 1, request.model);
   add_text(out, 2, version);
   add_text(out, 3, request.infer.id.value_or(""));
-  if (within == Within::kStream) {
+  if (form.within == Within::kStream) {
     WireWriter truth;
     truth.integer(1, 1);
-    WireWriter entry;
-    entry.bytes(1, "triton_final_response");
-    entry.bytes(2, truth.str());
-    out.bytes(4, entry.str());
+    add_parameter(out, "triton_final_response", truth);
+  }
+  for (const auto& [name, text] : form.parameters) {
+    WireWriter value;
+    value.bytes(3, text);
+    add_parameter(out, name, value);
   }
   for (const ChosenOutput& output : outputs) {
     WireWriter tensor;
@@ -488,6 +502,11 @@ std::string write_model_config(const Value& document) {
   if (document.has("dynamic_batching")) config.bytes(11, "");  // Nothing of it is to be set.
   add_text(config, 17, document.text("backend"));
   config.bytes(19, "");  // model_transaction_policy: not decoupled.
+  if (document.has("response_cache")) {
+    WireWriter cache;
+    cache.integer(1, 1);
+    config.bytes(24, cache.str());
+  }
   WireWriter out;
   out.bytes(1, config.str());
   return out.str();

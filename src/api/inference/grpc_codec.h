@@ -26,8 +26,12 @@ Result<GrpcInfer> parse_grpc_infer(std::string_view message);
 // ModelInferResponse: every output in raw_output_contents, in order. In a stream it says that it is
 // the last for its request, as each here is.
 enum class Within : std::uint8_t { kCall, kStream };
+struct GrpcReplyForm {
+  Within within = Within::kCall;
+  std::vector<std::pair<std::string, std::string>> parameters;  // Texts about the answer.
+};
 std::string write_grpc_infer(const GrpcInfer& request, std::string_view version,
-                             const std::vector<ChosenOutput>& outputs, Within within);
+                             const std::vector<ChosenOutput>& outputs, const GrpcReplyForm& form);
 // ModelStreamInferResponse around a response, or around an error of the request with that id.
 std::string wrap_stream_response(std::string_view response);
 std::string wrap_stream_error(std::string_view text, std::string_view id);

@@ -29,6 +29,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!fits) std::abort();
     echo.push_back({tensor, api::Encoding::kBinary});
   }
-  static_cast<void>(api::write_grpc_infer(*request, "1", echo, api::Within::kStream));
+  static_cast<void>(api::write_grpc_infer(*request, "1", echo, {api::Within::kStream, {}}));
   return 0;
 }

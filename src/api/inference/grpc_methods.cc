@@ -91,13 +91,13 @@ class Methods {
     if (!query.ok()) return reply(query.error());
     Result<GrpcInfer> asked = admit(routes, request, *query, message);
     if (!asked.ok()) return reply(asked.error());
-    const serving::Deployments& deployments = parts_.services.deployments;
-    const Result<LivePtr> live = live_model(deployments, request);
-    if (!live.ok()) return reply(live.error());
-    const auto kept = std::make_shared<GrpcInfer>(std::move(asked).value());
-    run_infer(deployments, request, *live, kept->infer,
-              [kept, live = *live, within, reply](Result<serving::Inference> inference) {
-                reply(render(*kept, *live, within, std::move(inference)));
+    const Result<Addressed> to = addressed(parts_.services, request);
+    if (!to.ok()) return reply(to.error());
+    const auto kept = std::make_shared<Asked>(Asked{*to, std::move(asked).value(), within, {}});
+    if (kept->receipts != nullptr) kept->message = sha256(message);
+    run_infer(parts_.services.deployments, request, kept->live, kept->infer.infer,
+              [kept, &request, reply](Result<serving::Inference> inference) {
+                reply(render(*kept, request, std::move(inference)));
               });
   }
 
@@ -120,12 +120,32 @@ class Methods {
     return code == Code::kUnauthenticated || code == Code::kPermissionDenied ||
            net::find_header(request.headers, "triton_grpc_error") == "true";
   }
-  static Answer render(const GrpcInfer& asked, const serving::LiveModel& live, Within within,
+  // A request that was read, with everything that its answer needs.
+  struct Asked : Addressed {
+    GrpcInfer infer;
+    Within within = Within::kCall;
+    Sha256 message;  // Of the request, for the receipt.
+  };
+  static Answer render(const Asked& asked, const Request& request,
                        Result<serving::Inference> inference) {
     if (!inference.ok()) return inference.error();
-    const std::vector<ChosenOutput> outputs = FALAJ_TRY(
-        choose_outputs(asked.infer, std::move(inference->outputs), asked.model, rows_of(live)));
-    return write_grpc_infer(asked, std::to_string(inference->version), outputs, within);
+    const std::vector<ChosenOutput> outputs = FALAJ_TRY(choose_outputs(
+        asked.infer.infer, std::move(inference->outputs), asked.infer.model, rows_of(*asked.live)));
+    GrpcReplyForm form{asked.within, {}};
+    if (inference->cache != serving::Inference::Cache::kNone) {
+      form.parameters.emplace_back("falaj_cache", serving::cache_word(inference->cache));
+    }
+    if (asked.receipts != nullptr) {
+      security::ReceiptFacts facts = receipt_facts(*asked.live, inference->version, request);
+      facts.asked_form = security::HashedForm::kMessage;
+      facts.asked = asked.message;
+      facts.answered_form = security::HashedForm::kRawOutputs;
+      Sha256Hasher hasher;
+      for (const ChosenOutput& output : outputs) hasher.update(output.tensor.bytes);
+      facts.answered = hasher.finish();
+      form.parameters.emplace_back(kReceiptParameter, FALAJ_TRY(asked.receipts->issue(facts)));
+    }
+    return write_grpc_infer(asked.infer, std::to_string(inference->version), outputs, form);
   }
 
   GrpcParts parts_;

@@ -5,6 +5,7 @@
 #include "api/inference/grpc_codec.h"
 #include "api/testing/caller.h"
 #include "api/testing/declared_project.h"
+#include "crypto/base64.h"
 #include "onnx/wire.h"
 
 namespace falaj::api {
@@ -51,7 +52,13 @@ class GrpcMethodsTest : public ::testing::Test {
       world_.serve_onnx(name, tiny::identity_onnx(type, {-1}), signature);
     }
     ASSERT_TRUE(world_.deployments->tick().ok());
-    const InferenceServices services{*world_.deployments, catalog_, "9.9"};
+    const falaj::crypto::TreeHead tree{7, sha256("seven entries")};
+    signer_ =
+        security::open_local_signer({world_.folder.path() + "/signer", "falaj/test", {}}).value();
+    receipts_ = std::make_unique<security::Receipts>(*signer_, world_.clock);
+    ASSERT_TRUE(
+        receipts_->tick({tree, signer_->sign_head(tree, {}, world_.clock.now()).value()}).ok());
+    const InferenceServices services{*world_.deployments, catalog_, "9.9", receipts_.get()};
     for (net::Route& route : inference_routes(services)) router_.add(std::move(route));
     methods_ = grpc_methods({services, router_, [this](const net::Route& route, net::Request& r) {
                                asked_.push_back(route.path + " " + route.permission.action());
@@ -83,6 +90,8 @@ class GrpcMethodsTest : public ::testing::Test {
   serving::testing::ServingWorld world_;
   catalog::Catalog catalog_{*world_.sql, world_.audit, world_.clock,
                             testing::declare_project(world_), [] {}};
+  std::unique_ptr<security::Signer> signer_;
+  std::unique_ptr<security::Receipts> receipts_;
   net::Router router_;
   std::vector<net::GrpcMethod> methods_;
   std::vector<std::string> asked_;
@@ -90,6 +99,44 @@ class GrpcMethodsTest : public ::testing::Test {
 };
 
 const std::string kOneTwo = "\0\0\x80\x3F\0\0\0\x40"s;  // 1 and 2 as FP32.
+
+TEST_F(GrpcMethodsTest, says_in_a_parameter_whether_the_model_ran) {
+  world_.apply("Deployment", "fraud", R"({"model":"fraud","cache":{"bytes":"1Mi"}})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  const std::string asked =
+      message({{1, "fraud"}, {5, tensor("input", "FP32", {1, 2})}, {7, kOneTwo}});
+  const auto said = [](const std::string& word) {
+    return message({{1, "fraud"},
+                    {2, "1"},
+                    {4, parameter("falaj_cache", message({{3, word}}))},
+                    {5, tensor("score", "FP32", {1, 1})},
+                    {6, "\0\0\xA0\x40"s}});
+  };
+  EXPECT_EQ(call("ModelInfer", asked).value(), said("miss"));
+  EXPECT_EQ(call("ModelInfer", asked).value(), said("hit"));
+  refusal_ = Code::kPermissionDenied;
+  EXPECT_EQ(call("ModelInfer", asked).error().code, Code::kPermissionDenied)
+      << "who may not ask is not answered from the cache";
+}
+
+TEST_F(GrpcMethodsTest, gives_a_receipt_as_a_parameter) {
+  const std::string asked =
+      message({{1, "fraud"}, {5, tensor("input", "FP32", {1, 2})}, {7, kOneTwo}});
+  const auto answer = call("ModelInfer", asked, {{"x-falaj-receipt", "1"}});
+  ASSERT_TRUE(answer.ok()) << answer.error().message;
+  const std::size_t name = answer->find("falaj_receipt");
+  ASSERT_NE(name, std::string::npos);
+  // After the name: tags and lengths, then three parts of base64.
+  const std::size_t end = answer->find('.', name);
+  const std::string first = crypto::base64("falaj-receipt/v1\n").substr(0, 20);
+  const std::size_t begin = answer->find(first, name);
+  ASSERT_NE(begin, std::string::npos);
+  const std::string body = crypto::from_base64(answer->substr(begin, end - begin)).value();
+  EXPECT_NE(body.find("\nasked message " + sha256_hex(asked) + "\n"), std::string::npos) << body;
+  EXPECT_NE(body.find("\nanswered raw-outputs " + sha256_hex("\0\0\xA0\x40"s) + "\n"),
+            std::string::npos)
+      << body;
+}
 
 TEST_F(GrpcMethodsTest, infers_from_raw_contents_and_answers_with_raw_contents) {
   const auto answer = call(

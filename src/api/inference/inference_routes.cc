@@ -32,33 +32,42 @@ Result<InferRequest> read_request(const Request& request, const serving::LiveMod
   return parse_infer(body, length);
 }
 
-Result<Response> render(const Request& request, const InferRequest& asked,
-                        const serving::LiveModel& live, Result<serving::Inference> inference) {
+// A request that was read, with everything that its answer needs.
+struct Asked : Addressed {
+  InferRequest infer;
+};
+
+Result<Response> render(const Request& request, const Asked& asked,
+                        Result<serving::Inference> inference) {
   if (!inference.ok()) return inference.error();
   const std::string name = path_param(request, "model");
   const std::string version = std::to_string(inference->version);
-  EncodedReply encoded = FALAJ_TRY(
-      write_infer_reply({name, version, &asked, std::move(inference->outputs), rows_of(live)}));
+  EncodedReply encoded = FALAJ_TRY(write_infer_reply(
+      {name, version, &asked.infer, std::move(inference->outputs), rows_of(*asked.live)}));
   Response response = Response::json(std::move(encoded.body));
   if (encoded.json_bytes.has_value()) {
     response.content_type = "application/octet-stream";
     response.headers.emplace_back(kLengthHeader, std::to_string(*encoded.json_bytes));
   }
+  add_cache_header(inference->cache, response);
+  if (asked.receipts != nullptr) {
+    FALAJ_TRY(add_receipt(*asked.receipts, receipt_facts(*asked.live, inference->version, request),
+                          request, response));
+  }
   FALAJ_TRY(pack_reply(request, response));
   return response;
 }
 
-void infer(const serving::Deployments& deployments, const Request& request,
-           const net::Reply& reply) {
-  const Result<LivePtr> live = live_model(deployments, request);
-  if (!live.ok()) return reply(inference_error(live.error()));
-  Result<InferRequest> parsed = read_request(request, **live);
+void infer(const InferenceServices& services, const Request& request, const net::Reply& reply) {
+  Result<Addressed> to = addressed(services, request);
+  if (!to.ok()) return reply(inference_error(to.error()));
+  Result<InferRequest> parsed = read_request(request, *to->live);
   if (!parsed.ok()) return reply(inference_error(parsed.error()));
-  const auto asked = std::make_shared<InferRequest>(std::move(parsed).value());
+  const auto asked = std::make_shared<Asked>(Asked{*to, std::move(parsed).value()});
   run_infer(
-      deployments, request, *live, *asked,
-      [&request, asked, live = *live, reply](Result<serving::Inference> inference) {
-        Result<Response> response = render(request, *asked, *live, std::move(inference));
+      services.deployments, request, asked->live, asked->infer,
+      [&request, asked, reply](Result<serving::Inference> inference) {
+        Result<Response> response = render(request, *asked, std::move(inference));
         reply(response.ok() ? std::move(response).value() : inference_error(response.error()));
       });
 }
@@ -132,8 +141,9 @@ Result<Response> model_ready(const serving::Deployments& deployments, const Requ
 }
 
 // Under "/v2/models/{model}" and under "/v2/models/{model}/versions/{version}" alike.
-void add_model_routes(const serving::Deployments& deployments, const std::string& base,
+void add_model_routes(const InferenceServices& services, const std::string& base,
                       std::vector<net::Route>& routes) {
+  const serving::Deployments& deployments = services.deployments;
   const Demand read{"models.read", net::Target::qualified("Deployment", "model")};
   routes.push_back(inference_route(
       Method::kGet, base, read, "Names, types and shapes of a model's tensors.",
@@ -158,8 +168,8 @@ void add_model_routes(const serving::Deployments& deployments, const std::string
       later_route(Method::kPost, base + "/infer",
                   {"serving.predict", net::Target::qualified("Deployment", "model")},
                   "Tensors in, tensors out: JSON, or JSON followed by binary tensors.",
-                  [&deployments](const Request& request, const net::Reply& reply) {
-                    infer(deployments, request, reply);
+                  [services](const Request& request, const net::Reply& reply) {
+                    infer(services, request, reply);
                   });
   infer_route.body_bytes_max = kInferBytesMax;
   routes.push_back(std::move(infer_route));
@@ -229,6 +239,13 @@ Result<LivePtr> live_model(const serving::Deployments& deployments, const Reques
   return live;
 }
 
+Result<Addressed> addressed(const InferenceServices& services, const Request& request) {
+  Addressed to;
+  to.live = FALAJ_TRY(live_model(services.deployments, request));
+  to.receipts = FALAJ_TRY(wanted_receipt(request, services.receipts));
+  return to;
+}
+
 Result<std::optional<std::size_t>> json_length(const Request& request) {
   const std::string_view text = net::find_header(request.headers, kLengthHeader);
   if (text.empty()) return std::optional<std::size_t>();
@@ -287,6 +304,11 @@ Result<std::string_view> plain_body(const Request& request, std::string& unpacke
   return std::string_view(unpacked);
 }
 
+void add_cache_header(serving::Inference::Cache cache, Response& response) {
+  if (cache == serving::Inference::Cache::kNone) return;
+  response.headers.emplace_back("X-Falaj-Cache", serving::cache_word(cache));
+}
+
 Status pack_reply(const Request& request, Response& response) {
   if (response.body.size() < kPackedBytesMin) return {};
   const net::Coding coding =
@@ -312,8 +334,8 @@ Response inference_error(const Error& error) {
 std::vector<net::Route> inference_routes(InferenceServices services) {
   std::vector<net::Route> routes;
   add_server_routes(services.deployments, services.version, routes);
-  add_model_routes(services.deployments, "/v2/models/{model}", routes);
-  add_model_routes(services.deployments, "/v2/models/{model}/versions/{version}", routes);
+  add_model_routes(services, "/v2/models/{model}", routes);
+  add_model_routes(services, "/v2/models/{model}/versions/{version}", routes);
   for (net::Route& route : explain_routes(services)) routes.push_back(std::move(route));
   for (net::Route& route : repository_routes(services)) routes.push_back(std::move(route));
   for (net::Route& route : v1_routes(services)) routes.push_back(std::move(route));

@@ -9,6 +9,7 @@
 
 #include "catalog/catalog.h"
 #include "net/router.h"
+#include "security/audit/receipts.h"
 #include "serving/deployments.h"
 
 namespace falaj::api {
@@ -16,8 +17,9 @@ namespace falaj::api {
 // References into the program's services; they outlive the router.
 struct InferenceServices {
   serving::Deployments& deployments;
-  const catalog::Catalog& catalog;  // Whose project has which zone.
-  std::string version;              // Of the server, for GET /v2.
+  const catalog::Catalog& catalog;               // Whose project has which zone.
+  std::string version;                           // Of the server, for GET /v2.
+  const security::Receipts* receipts = nullptr;  // Null: none are given.
 };
 
 // Every route under /v2, and /v1/models with `:predict`. Errors are {"error": "…"} with the status

@@ -7,11 +7,13 @@
 #include "api/testing/caller.h"
 #include "api/testing/declared_project.h"
 #include "base/json.h"
+#include "crypto/base64.h"
 #include "serving/testing/serving_world.h"
 
 namespace falaj::api {
 namespace {
 
+using namespace std::string_literals;
 using net::Method;
 using net::Request;
 using net::Response;
@@ -24,7 +26,15 @@ class InferenceTest : public ::testing::Test {
     world_.apply("Deployment", "fraud", R"({"model":"fraud"})");
     world_.promote(world_.register_linear(2, 1));
     ASSERT_TRUE(world_.deployments->tick().ok());
-    for (net::Route& route : inference_routes({*world_.deployments, catalog_, "9.9"})) {
+    const falaj::crypto::TreeHead tree{7, sha256("seven entries")};
+    signer_ =
+        security::open_local_signer({world_.folder.path() + "/signer", "falaj/test", {}}).value();
+    receipts_ = std::make_unique<security::Receipts>(*signer_, world_.clock);
+    const Status signs =
+        receipts_->tick({tree, signer_->sign_head(tree, {}, world_.clock.now()).value()});
+    ASSERT_TRUE(signs.ok()) << signs.error().message;
+    for (net::Route& route :
+         inference_routes({*world_.deployments, catalog_, "9.9", receipts_.get()})) {
       router_.add(std::move(route));
     }
   }
@@ -61,6 +71,8 @@ class InferenceTest : public ::testing::Test {
   serving::testing::ServingWorld world_;
   catalog::Catalog catalog_{*world_.sql, world_.audit, world_.clock,
                             testing::declare_project(world_), [] {}};
+  std::unique_ptr<security::Signer> signer_;
+  std::unique_ptr<security::Receipts> receipts_;
   net::Router router_;
 };
 
@@ -75,6 +87,72 @@ TEST_F(InferenceTest, describes_the_server) {
   EXPECT_TRUE(server["extensions"].is_array());
   EXPECT_EQ(get("/v2/health/live")["live"], Value(true));
   EXPECT_EQ(get("/v2/health/ready")["ready"], Value(true));
+}
+
+TEST_F(InferenceTest, says_whether_the_model_ran_and_counts_it_as_triton_does) {
+  const std::string asked =
+      R"({"inputs":[{"name":"input","shape":[1,2],"datatype":"FP32","data":[10,5]}]})";
+  const auto header = [](const Response& response) {
+    return std::string(net::find_header(response.headers, "X-Falaj-Cache"));
+  };
+  EXPECT_EQ(header(infer(asked)), "") << "nothing is kept that is not declared";
+  EXPECT_FALSE(get("/v2/models/fraud/config").has("response_cache"));
+  world_.apply("Deployment", "fraud", R"({"model":"fraud","cache":{"bytes":"1Mi"}})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(get("/v2/models/fraud/config")["response_cache"]["enable"], Value(true));
+
+  const Response miss = infer(asked);
+  const Response hit = infer(asked);
+  EXPECT_EQ(header(miss), "miss");
+  EXPECT_EQ(header(hit), "hit");
+  EXPECT_EQ(miss.body, hit.body);
+  // The same numbers as binary tensors, in and out: one answer for both forms.
+  const std::string json =
+      R"({"id":"b","parameters":{"binary_data_output":true},"inputs":[{"name":"input",)"
+      R"("shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]})";
+  const Response binary = infer(json + floats({10, 5}),
+                                {{"Inference-Header-Content-Length", std::to_string(json.size())}});
+  EXPECT_EQ(header(binary), "hit");
+  EXPECT_TRUE(binary.body.ends_with(floats({26}))) << binary.body;
+  const Response v1 = infer(R"({"instances":[[10,5]]})", {}, "/v1/models/fraud:predict");
+  EXPECT_EQ(header(v1), "hit") << v1.body;
+  EXPECT_EQ(header(infer(R"({"inputs":[]})")), "") << "an error has no such header";
+
+  const Value model = get("/v2/models/fraud/stats")["model_stats"].as_array()[0];
+  EXPECT_EQ(model["inference_count"], Value(2));
+  EXPECT_EQ(model["execution_count"], Value(2));
+  EXPECT_EQ(model["inference_stats"]["success"]["count"], Value(5));
+  EXPECT_EQ(model["inference_stats"]["compute_infer"]["count"], Value(2));
+  EXPECT_EQ(model["inference_stats"]["cache_hit"]["count"], Value(3));
+  EXPECT_GT(model["inference_stats"]["cache_hit"].integer("ns"), 0);
+  EXPECT_EQ(model["inference_stats"]["cache_miss"]["count"], Value(1));
+}
+
+TEST_F(InferenceTest, gives_a_receipt_of_the_very_bytes_to_who_asks_for_one) {
+  const auto receipt = [](const Response& response) {
+    const std::string_view text = net::find_header(response.headers, "X-Falaj-Receipt");
+    return crypto::from_base64(text.substr(0, text.find('.'))).value_or("");
+  };
+  const std::string asked =
+      R"({"inputs":[{"name":"input","shape":[1,2],"datatype":"FP32","data":[10,5]}]})";
+  EXPECT_EQ(receipt(infer(asked)), "");
+  const Response given = infer(asked, {{"X-Falaj-Receipt", "1"}});
+  ASSERT_EQ(given.status, 200) << given.body;
+  const registry::ModelVersion version =
+      world_.models->get(world_.context.project, "fraud", 1).value();
+  for (const std::string& line :
+       {"\nproject pay\n"s, "\ndeployment fraud\n"s, "\nonnx " + version.onnx.str() + "\n",
+        "\nfeatures -\n"s, "\nasked body " + sha256_hex(asked) + "\n",
+        "\nanswered body " + sha256_hex(given.body) + "\n", "\nlog 7 "s}) {
+    EXPECT_NE(receipt(given).find(line), std::string::npos) << line << receipt(given);
+  }
+  const Response v1 =
+      infer(R"({"instances":[[10,5]]})", {{"X-Falaj-Receipt", "1"}}, "/v1/models/fraud:predict");
+  EXPECT_NE(receipt(v1).find(sha256_hex(v1.body)), std::string::npos);
+  EXPECT_EQ(infer(asked, {{"X-Falaj-Receipt", "yes"}}).status, 400);
+  world_.clock.advance(Duration::hours(2));
+  EXPECT_EQ(infer(asked, {{"X-Falaj-Receipt", "1"}}).status, 503) << "its key is over";
+  EXPECT_EQ(infer(asked).status, 200);
 }
 
 TEST_F(InferenceTest, describes_a_model_by_each_of_its_names) {

@@ -83,6 +83,7 @@ Value config_document(std::string_view name, const serving::LiveModel& live) {
   // Present means that requests may run together; nothing of it is to be set.
   if (live.rows_together > 1) value["dynamic_batching"] = Value::object();
   value["model_transaction_policy"]["decoupled"] = false;
+  if (live.cached != nullptr) value["response_cache"]["enable"] = true;
   return value;
 }
 
@@ -97,16 +98,21 @@ Value statistics_document(const std::vector<serving::DeploymentStatus>& statuses
     model["version"] = std::to_string(status.version);
     model["last_inference"] = status.last_request.nanos / 1'000'000;
     model["inference_count"] = status.rows;
-    // Requests that ran along with another had no run of their own.
-    model["execution_count"] = succeeded - std::min(status.joined, succeeded);
+    // Requests that ran along with another had no run of their own, nor had those of the cache.
+    const std::uint64_t computed = succeeded - std::min(status.cache_hits, succeeded);
+    model["execution_count"] = computed - std::min(status.joined, computed);
     // One figure is measured for the whole of a request; the phases are not told apart.
     model["inference_stats"]["success"] = duration(succeeded, status.seconds_total);
     model["inference_stats"]["fail"] = duration(status.errors, 0);
-    for (const char* phase :
-         {"queue", "compute_input", "compute_output", "cache_hit", "cache_miss"}) {
+    for (const char* phase : {"queue", "compute_input", "compute_output"}) {
       model["inference_stats"][phase] = duration(0, 0);
     }
-    model["inference_stats"]["compute_infer"] = duration(succeeded, status.seconds_total);
+    const double hit = status.cache_hit_seconds;
+    model["inference_stats"]["compute_infer"] =
+        duration(computed, std::max(status.seconds_total - hit, 0.0));
+    model["inference_stats"]["cache_hit"] = duration(status.cache_hits, hit);
+    model["inference_stats"]["cache_miss"] =
+        duration(status.cache_misses, status.cache_miss_seconds);
     model["response_stats"] = Value::object();
     model["batch_stats"] = Value::array();
     model["memory_usage"] = Value::array();

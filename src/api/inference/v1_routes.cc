@@ -15,25 +15,35 @@ Result<V1Request> read_request(const Request& request, const serving::LiveModel&
   return parse_v1(body, live.session->signature());
 }
 
-Result<Response> render(const Request& request, V1Form form,
+// A request that was read, with everything that its answer needs.
+struct Asked : Addressed {
+  V1Request request;
+};
+
+Result<Response> render(const Request& request, const Asked& asked,
                         const Result<serving::Inference>& inference) {
   if (!inference.ok()) return inference.error();
-  std::string text = FALAJ_TRY(write_v1(form, inference->outputs));
+  std::string text = FALAJ_TRY(write_v1(asked.request.form, inference->outputs));
   Response response = Response::json(std::move(text));
+  add_cache_header(inference->cache, response);
+  if (asked.receipts != nullptr) {
+    FALAJ_TRY(add_receipt(*asked.receipts, receipt_facts(*asked.live, inference->version, request),
+                          request, response));
+  }
   FALAJ_TRY(pack_reply(request, response));
   return response;
 }
 
-void predict(const serving::Deployments& deployments, const Request& request,
-             const net::Reply& reply) {
-  const Result<LivePtr> live = live_model(deployments, request);
-  if (!live.ok()) return reply(inference_error(live.error()));
-  Result<V1Request> asked = read_request(request, **live);
-  if (!asked.ok()) return reply(inference_error(asked.error()));
+void predict(const InferenceServices& services, const Request& request, const net::Reply& reply) {
+  Result<Addressed> to = addressed(services, request);
+  if (!to.ok()) return reply(inference_error(to.error()));
+  Result<V1Request> parsed = read_request(request, *to->live);
+  if (!parsed.ok()) return reply(inference_error(parsed.error()));
+  const auto asked = std::make_shared<Asked>(Asked{*to, std::move(parsed).value()});
   run_infer(
-      deployments, request, *live, asked->infer,
-      [&request, form = asked->form, reply](const Result<serving::Inference>& inference) {
-        Result<Response> response = render(request, form, inference);
+      services.deployments, request, asked->live, asked->request.infer,
+      [&request, asked, reply](const Result<serving::Inference>& inference) {
+        Result<Response> response = render(request, *asked, inference);
         reply(response.ok() ? std::move(response).value() : inference_error(response.error()));
       });
 }
@@ -59,8 +69,8 @@ std::vector<net::Route> v1_routes(InferenceServices services) {
     routes.push_back(later_route(Method::kPost, path,
                                  {"serving.predict", net::Target::qualified("Deployment", "model")},
                                  "Lists in, lists out: KServe's V1 protocol.",
-                                 [&deployments](const Request& request, const net::Reply& reply) {
-                                   predict(deployments, request, reply);
+                                 [services](const Request& request, const net::Reply& reply) {
+                                   predict(services, request, reply);
                                  }));
     routes.back().body_bytes_max = 16 << 20;
   }

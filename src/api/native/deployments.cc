@@ -1,8 +1,11 @@
 // Deployments and the hot path: entity ids in, prediction out.
+#include <algorithm>
+
 #include "api/explanation.h"
 #include "api/native/exchange.h"
 #include "api/native/predict_codec.h"
 #include "api/native/services.h"
+#include "api/receipt.h"
 
 namespace falaj::api {
 namespace {
@@ -18,12 +21,30 @@ struct Scratch {
   }
 };
 
+// Of which features, too. Those of one request may be of several commits.
+security::ReceiptFacts facts_of(const serving::LiveModel& live,
+                                const std::vector<serving::EntityPrediction>& predictions,
+                                const net::Request& request) {
+  const serving::EntityPrediction& first = predictions.front();
+  security::ReceiptFacts facts = receipt_facts(live, first.version, request);
+  for (const auto& view : first.live->plan->views) {
+    facts.features += (facts.features.empty() ? "" : ",") + view.view;
+  }
+  facts.first_commit = first.row.commit;
+  for (const serving::EntityPrediction& each : predictions) {
+    facts.first_commit = std::min(facts.first_commit, each.row.commit);
+    facts.last_commit = std::max(facts.last_commit, each.row.commit);
+  }
+  return facts;
+}
+
 // Runs on the event loop: no disk and no tree of values; the locks below (the published table, the
 // online features) are held for a copy or a look-up, never while anything is loaded. One model
 // answers the whole request, so that the version named is the version of every prediction.
-Result<std::string> predict(Services& services, const net::Request& request) {
+Result<net::Response> predict(Services& services, const net::Request& request) {
   thread_local Scratch scratch;
   scratch.bound();
+  const security::Receipts* receipts = FALAJ_TRY(wanted_receipt(request, services.receipts));
   FALAJ_TRY(parse_predict(request.body, scratch.parsed));
   const ProjectName project = project_of(request);
   const std::string& name = request.params.find("name")->second;
@@ -32,7 +53,12 @@ Result<std::string> predict(Services& services, const net::Request& request) {
                                              scratch.predictions));
   const Explain explain =
       request.query_param("explain").value_or("") == "true" ? Explain::kYes : Explain::kNo;
-  return write_predictions(name, scratch.parsed, scratch.predictions, explain);
+  net::Response response =
+      net::Response::json(write_predictions(name, scratch.parsed, scratch.predictions, explain));
+  if (receipts == nullptr) return response;
+  FALAJ_TRY(
+      add_receipt(*receipts, facts_of(*live, scratch.predictions, request), request, response));
+  return response;
 }
 
 net::Route predict_route(Services& services) {
@@ -41,9 +67,9 @@ net::Route predict_route(Services& services) {
                    "Entity ids in, predictions out; features are read in the same process. "
                    "?explain=true adds the feature values and their statuses.",
                    [&services](const net::Request& request) {
-                     Result<std::string> reply = predict(services, request);
+                     Result<net::Response> reply = predict(services, request);
                      if (!reply.ok()) return net::problem(reply.error(), request);
-                     return net::Response::json(std::move(reply).value());
+                     return std::move(reply).value();
                    });
   route.runs_on = net::RunsOn::kLoop;
   route.body_bytes_max = 1 << 20;

@@ -20,6 +20,7 @@
 #include "security/access/denials.h"
 #include "security/access/emergencies.h"
 #include "security/audit.h"
+#include "security/audit/receipts.h"
 #include "security/keys/key_admin.h"
 #include "security/quota/quotas.h"
 #include "security/residency/exits.h"
@@ -75,6 +76,7 @@ struct Services {
   std::function<Result<std::string>(const security::RequestContext&,
                                     const registry::ModelFileRequest&)>
       export_model{};
+  const security::Receipts* receipts = nullptr;
   // Protections of jobs that this machine does not grant, by name; /readyz shows them.
   std::vector<std::string> jobs_unprotected{};
 };

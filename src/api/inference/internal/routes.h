@@ -9,6 +9,7 @@
 #include "api/inference/infer_codec.h"
 #include "api/inference/inference_routes.h"
 #include "api/native/exchange.h"
+#include "api/receipt.h"
 #include "base/json.h"
 #include "net/router.h"
 #include "serving/deployments.h"
@@ -32,6 +33,12 @@ net::Route inference_route(net::Method method, std::string_view path, Demand dem
 // The model that the request names, in the project that the gate found and in no other, and the
 // version if it names one (a number, or the alias that the deployment follows). FJ-5001 / FJ-5003.
 Result<LivePtr> live_model(const serving::Deployments& deployments, const net::Request& request);
+// With the receipts, if the caller wants one: FJ-7053 when it cannot be had.
+struct Addressed {
+  LivePtr live;
+  const security::Receipts* receipts = nullptr;  // Null: none is wanted.
+};
+Result<Addressed> addressed(const InferenceServices& services, const net::Request& request);
 // The deployment's name without the project before it.
 std::string deployment_name(const net::Request& request);
 Rows rows_of(const serving::LiveModel& live);
@@ -50,6 +57,8 @@ Result<std::optional<std::size_t>> json_length(const net::Request& request);
 // The body, unpacked when its Content-Encoding says so: `unpacked` then holds it. 501 for a coding
 // that is not known here.
 Result<std::string_view> plain_body(const net::Request& request, std::string& unpacked);
+// X-Falaj-Cache says whether the model ran; nothing of a deployment without a cache.
+void add_cache_header(serving::Inference::Cache cache, net::Response& response);
 // Packs a large answer for a client that takes it so.
 Status pack_reply(const net::Request& request, net::Response& response);
 
