@@ -55,7 +55,7 @@ class Receipts {
 
   // FJ-7053 while there is no key whose time has come and is not over.
   Status ready() const;
-  // One signature, some 30 µs; asks nobody. FJ-7053 as ready().
+  // One signature, about 0.1 ms; asks nobody. FJ-7053 as ready().
   Result<std::string> issue(const ReceiptFacts& facts) const;
 
  private:
