@@ -9,6 +9,7 @@ import {en} from './i18n/en';
 import {keyFields, keyValue} from './key_fields';
 import {latencySeries} from './latency_series';
 import {backoffMs} from './live';
+import {along, numberOf} from './profile_strip';
 import {allows} from './rights';
 import {hrefOf, parsePlace} from './router';
 import {headlineOf} from './walk/headline';
@@ -184,4 +185,14 @@ test('audit pages merge newest first without doubles, and are searched by every 
   assert.deepEqual(families(merged), ['loop.', 'object.']);
   assert.ok(matches(merged[0]!, 'auc FRAUD'));
   assert.ok(!matches(merged[0]!, 'auc missing'));
+});
+
+test('a strip places numbers and times between its ends, and nothing where there is no length', () => {
+  assert.equal(along(5, 0, 10), 0.5);
+  assert.equal(along(50, 0, 10), 1);
+  assert.equal(along(5, 5, 5), undefined);
+  assert.equal(along(undefined, 0, 1), undefined);
+  assert.equal(numberOf('1970-01-01T00:00:01Z'), 1000);
+  assert.equal(numberOf('Dubai'), undefined);
+  assert.equal(numberOf(null), undefined);
 });

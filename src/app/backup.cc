@@ -168,6 +168,7 @@ const std::vector<std::string>& labelled_tables() {
   static const std::vector<std::string> tables{
       "feature_commits",  // Segments: feature values.
       "feature_quarantines",
+      "feature_profiles",
       "training_sets",
       "runs",  // With their checkpoints.
       "jobs",  // With what their processes printed: log streams.

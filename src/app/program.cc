@@ -8,6 +8,7 @@
 #include "app/crash_dumps.h"
 #include "base/log.h"
 #include "exec/dumps.h"
+#include "features/arrivals.h"
 
 namespace falaj::app {
 namespace {
@@ -126,6 +127,8 @@ void Program::start_ticking(const Options& options) {
   reconcile_ = std::make_unique<exec::Ticker>("reconcile", options.tick_interval, [this] {
     warn_if_failed("deployments", serving_.deployments->tick());
     warn_if_failed("monitors", serving_.monitors->tick());
+    warn_if_failed("arrivals",
+                   features::tick_arrivals({*storage_.sql, *storage_.audit, metrics_, clock_}));
     warn_if_failed("grants", control_.access->retry());
     warn_if_failed("denials", control_.gate->tick());
     warn_if_failed("zones", storage_.exits->tick());

@@ -1,4 +1,5 @@
 #include "app/wiring.h"
+#include "features/arrivals.h"
 
 namespace falaj::app {
 
@@ -13,6 +14,7 @@ Result<Features> wire_features(Storage& storage, telemetry::Metrics& metrics, co
       std::make_unique<features::Explainer>(*storage.sql, *storage.blobs, *storage.audit, clock);
   parts.training_sets =
       std::make_unique<features::TrainingSets>(*storage.sql, *storage.blobs, *storage.audit, clock);
+  features::declare_arrival_metrics(metrics);
   return parts;
 }
 

@@ -5,6 +5,7 @@
 #include "api/native/certificates.h"
 #include "api/native/identity.h"
 #include "api/native/openapi.h"
+#include "api/native/profiles.h"
 #include "api/native/proofs.h"
 #include "app/stores.h"
 #include "app/wiring.h"
@@ -37,6 +38,17 @@ void wire_exports(Storage& storage, Features& features, Training& training,
                               const registry::ModelFileRequest& request) {
     return registry::export_file(*models, *storage.blobs, *storage.audit, context, request);
   };
+}
+
+std::vector<net::Route> profile_routes_of(Storage& storage, const Clock& clock) {
+  return api::profile_routes(
+      [&storage](const ProjectName& project, const std::string& view,
+                 const features::ProfileQuery& query) {
+        return features::read_profiles(*storage.sql, *storage.blobs, project, view, query);
+      },
+      [&storage, &clock](const ProjectName& project) {
+        return features::read_arrivals(*storage.sql, project, clock.now());
+      });
 }
 
 }  // namespace
@@ -89,6 +101,7 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
     http.router->add(std::move(route));
   }
   for (net::Route& route : api::online_routes(*http.desk)) http.router->add(std::move(route));
+  for (net::Route& route : profile_routes_of(storage, clock)) http.router->add(std::move(route));
   for (net::Route& route : api::feast_routes(*http.desk)) http.router->add(std::move(route));
   for (net::Route& route : api::proof_routes({*trail.heads, *trail.evidence, clock})) {
     http.router->add(std::move(route));

@@ -1,6 +1,7 @@
 #include "app/inspect.h"
 #include "app/libraries.h"
 #include "app/wiring.h"
+#include "monitoring/openlineage.h"
 #include "net/client.h"
 #include "serving/trees/trees_runtime.h"
 
@@ -17,8 +18,9 @@ Result<int> post_outside(const std::string& url, const std::string& body) {
   options.reach = net::Reach::kPublicOnly;
   const std::unique_ptr<net::Client> client = FALAJ_TRY(net::Client::create(options));
   const std::string target = path == std::string::npos ? "/" : url.substr(path);
-  const net::ClientReply reply =
-      FALAJ_TRY(client->send(net::Method::kPost, target, body, "application/cloudevents+json"));
+  const char* type =
+      monitoring::is_run_event(body) ? "application/json" : "application/cloudevents+json";
+  const net::ClientReply reply = FALAJ_TRY(client->send(net::Method::kPost, target, body, type));
   return reply.status;
 }
 

@@ -4,6 +4,9 @@
 #include "app/redis_rows.h"
 #include "app/stores.h"
 #include "app/wiring.h"
+#include "features/arrivals.h"
+#include "features/profiles.h"
+#include "monitoring/openlineage.h"
 #include "security/residency/guarded_stores.h"
 
 namespace falaj::app {
@@ -34,6 +37,9 @@ std::vector<storage::Migration> all_migrations() {
       jobs::kJobCurvesMigration,
       jobs::kJobPayloadsMigration,
       features::kReachMigration,
+      features::kProfilesMigration,
+      features::kArrivalsMigration,
+      monitoring::kLineageMigration,
   };
 }
 

@@ -43,8 +43,10 @@ const std::set<std::string> kNoData{
     "transfer_approvals",
     "zone_ledger",           // Zones are what these are about.
     "feature_erased_blobs",  // Names of files that are to go.
+    "feature_arrivals",      // That rows are late, not what they are.
     "model_retrain_due",
     "webhook_deliveries",
+    "lineage_cursors",  // How far a receiver was told, not what.
     "loop_state",
     "loop_retrains",
     "stored_bytes",  // How much a project holds, not what.

@@ -6,6 +6,7 @@
 #include "cli/feast.h"
 #include "cli/feature_commands.h"
 #include "cli/internal/tree.h"
+#include "cli/profile.h"
 
 namespace falaj::cli {
 namespace {
@@ -167,6 +168,15 @@ void Tree::add_features() {
                   "What a training row of this time gets (RFC 3339); default: what is online now");
   why->add_option("--commit", features_.commit,
                   "With --at: what was read online then, by a reply that named this commit");
+
+  CLI::App* profile = remote(*features, "profile", "What the rows of an ingest looked like",
+                             [this](const Session& s) { return features_profile(s, features_); });
+  profile->add_option("view", features_.name, "FeatureView")->required();
+  profile->add_option("--commit", features_.commit,
+                      "Of the ingest that this commit was; default: the newest");
+
+  remote(*features, "arrivals", "Whether the rows of views keep coming, where they are expected to",
+         [](const Session& s) { return features_arrivals(s); });
 
   CLI::App* push = remote(*features, "push", "Add one row to a feature view, durable and visible",
                           [this](const Session& s) { return features_push(s, features_); });

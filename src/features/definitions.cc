@@ -7,6 +7,7 @@
 #include "base/decode.h"
 #include "base/json.h"
 #include "features/internal/beside.h"
+#include "features/view_care.h"
 
 namespace falaj::features {
 namespace {
@@ -112,6 +113,7 @@ Result<Feature> decode_feature(const Value& value, const std::string& place) {
   const Value expect = FALAJ_TRY(fields.object("expect"));
   feature.expect = FALAJ_TRY(
       decode_expectation(expect, feature.type, place + " feature \"" + feature.name + "\""));
+  FALAJ_TRY(decode_sensitivity(fields));  // Kept by ViewCare.
   FALAJ_TRY(fields.finish());
   return feature;
 }
@@ -556,6 +558,8 @@ Result<FeatureView> decode_feature_view(const storage::Object& object) {
   view.online = online ? OnlineUse::kOnline : OnlineUse::kOffline;
   const std::string event_id = FALAJ_TRY(fields.text("event_id"));
   view.events_max = FALAJ_TRY(fields.integer("events_max", view.events_max, 1, kEventsMaxMost));
+  FALAJ_TRY(decode_sensitivity(fields));  // Both are kept by ViewCare.
+  FALAJ_TRY(decode_arrival(fields));
   FALAJ_TRY(fields.finish());
   if (view.features.empty() || view.features.size() > kFeaturesMax) {
     return Error(ErrorId::kMissingField,

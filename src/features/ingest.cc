@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+#include "features/internal/batch_profile.h"
 #include "features/internal/erasing.h"
+#include "features/internal/kept_profiles.h"
 #include "features/internal/quarantine.h"
 #include "features/internal/segment_writer.h"
 #include "features/internal/segments.h"
 #include "features/internal/validation.h"
 #include "features/internal/view_commits.h"
 #include "features/online.h"
+#include "features/view_care.h"
+#include "storage/objects.h"
 
 namespace falaj::features {
 
@@ -58,8 +63,9 @@ constexpr std::uint64_t kRowsMax = 0xFFFFFFFFull;
 class Intake {
  public:
   Intake(storage::BlobStore& blobs, Validation validation, const ViewDefinition& definition,
-         const Zone& zone)
+         const ViewCare& care, const Zone& zone)
       : validation_(std::move(validation)),
+        profiler_(definition, care),
         quarantine_(blobs, owner_of_view(definition.project, zone, definition.view.name)),
         writer_(blobs, owner_of_view(definition.project, zone, definition.view.name),
                 definition.entity.keys.size(), definition.view.online) {}
@@ -82,6 +88,7 @@ class Intake {
 
   std::uint64_t rows_read() const { return validation_.accepted() + quarantine_.rows(); }
   Validation& validation() { return validation_; }
+  const Profiler& profiler() const { return profiler_; }
   Quarantine& quarantine() { return quarantine_; }
   SegmentWriter& writer() { return writer_; }
 
@@ -92,10 +99,12 @@ class Intake {
     if (validation_.accepted() > kRowsMax) {
       return Error(Code::kResourceExhausted, "over 2^32 rows in one ingest: split the file");
     }
+    profiler_.add(good);
     return writer_.add(std::move(good));
   }
 
   Validation validation_;
+  Profiler profiler_;
   Quarantine quarantine_;
   SegmentWriter writer_;
 };
@@ -185,7 +194,7 @@ struct Ingest::Impl {
     return {};
   }
 
-  Status commit(const security::RequestContext& context, const NewRows& rows,
+  Status commit(const security::RequestContext& context, const NewRows& rows, const BlobId& profile,
                 IngestReport& report) {
     const ViewDefinition& definition = rows.definition;
     const auto beside = [&](storage::SqlTransaction& tx, std::uint64_t number) -> Status {
@@ -194,10 +203,33 @@ struct Ingest::Impl {
       report.commit = number;
       FALAJ_TRY(record_quarantine(tx, definition, context.zone, report,
                                   static_cast<std::int64_t>(number)));
+      FALAJ_TRY(keep_profile(tx, {definition.project, definition.view.name},
+                             {number, number, definition.generation, context.zone, 1, rows.rows,
+                              profile, clock.now()}));
       return audit_ingest(tx, context, definition, report);
     };
     FALAJ_TRY(commits.commit(rows, beside));
     return {};
+  }
+
+  // If the view is declared anew just now, its rows will not be committed.
+  Result<ViewCare> care_of(const ViewDefinition& definition) {
+    ViewCare out;
+    FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+      out = FALAJ_TRY(decode_view_care(FALAJ_TRY(
+          storage::get_object(tx, "FeatureView", definition.project, definition.view.name))));
+      return {};
+    }));
+    return out;
+  }
+
+  // The rows are in already: that the profiles of old ones could not be put together is no reason
+  // to say otherwise.
+  void thin(const ViewDefinition& definition) {
+    const Status thinned = thin_profiles(sql, blobs, {definition.project, definition.view.name});
+    if (thinned.ok()) return;
+    log::warn("profiles not merged",
+              {{"view", definition.view.name}, {"reason", thinned.error().message}});
   }
 
   Error all_rejected(const security::RequestContext& context, const ViewDefinition& definition,
@@ -221,7 +253,8 @@ struct Ingest::Impl {
 
   Result<IngestReport> append(const security::RequestContext& context,
                               const ViewDefinition& definition, const IngestFile& file) {
-    Intake intake(blobs, FALAJ_TRY(Validation::create(definition, clock.now())), definition,
+    const ViewCare care = FALAJ_TRY(care_of(definition));
+    Intake intake(blobs, FALAJ_TRY(Validation::create(definition, clock.now())), definition, care,
                   context.zone);
     FALAJ_TRY(intake.read(file, [&]() -> Status {
       if (clock.now() <= context.deadline) return {};
@@ -243,15 +276,19 @@ struct Ingest::Impl {
     }
     const std::vector<Segment> segments = FALAJ_TRY(intake.writer().commit());
     for (const Segment& segment : segments) report.segments.push_back(segment.blob);
+    const storage::StoredBlob profile =
+        FALAJ_TRY(blobs.put(owner_of_view(definition.project, context.zone, definition.view.name),
+                            encode(intake.profiler().profile())));
     const NewRows rows{definition, context.zone,         Reach::kBoth,
                        segments,   report.rows_accepted, report.newest_event};
     const MutexLock lock(commits.turn_of(definition.project, definition.view.name));
-    FALAJ_TRY(commit(context, rows, report));
+    FALAJ_TRY(commit(context, rows, profile.id, report));
     commits.count(definition, "accepted", report.rows_accepted);
     const Online::Published published =
         FALAJ_TRY(commits.publish(rows, intake.writer().newest(), report.commit));
     report.online_newer = published.newer;
     report.online_stale = published.stale;
+    thin(definition);
     return report;
   }
 };

@@ -352,9 +352,10 @@ struct DiskWorld {
         blobs(std::move(storage::open_files(folder.file("blobs"))).value()),
         audit(*sql, clock),
         training_sets(*sql, *blobs, audit, clock) {
-    EXPECT_TRUE(sql->migrate({storage::kObjectsMigration, security::kAuditMigration,
-                              kFeaturesMigration, kReachMigration})
-                    .ok());
+    EXPECT_TRUE(
+        sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration,
+                      kReachMigration, kErasureMigration, kProfilesMigration})
+            .ok());
     context.principal.id = "user:test";
     context.project = ProjectName("pay");
     context.zone = Zone("ae");

@@ -5,6 +5,7 @@
 
 #include "base/decode.h"
 #include "base/json.h"
+#include "monitoring/openlineage.h"
 
 namespace falaj::monitoring {
 
@@ -16,9 +17,6 @@ const storage::Migration kWebhooksMigration{
     " PRIMARY KEY (project, name, alarm)) STRICT;"};
 
 namespace {
-
-using security::residency::Exit;
-using security::residency::Flow;
 
 constexpr std::size_t kUrlMax = 500;
 
@@ -75,6 +73,12 @@ std::string event_of(const Webhook& hook, const Monitors::Alarm& alarm) {
   return to_json(event);
 }
 
+bool wants_lineage(const storage::Object& object) {
+  Fields fields(object.spec, "Webhook");
+  const Result<WebhookEvents> events = decode_events(fields);
+  return events.ok() && *events == WebhookEvents::kOpenLineage;
+}
+
 }  // namespace
 
 Result<Webhook> decode_webhook(const storage::Object& object) {
@@ -85,6 +89,7 @@ Result<Webhook> decode_webhook(const storage::Object& object) {
   hook.name = object.name;
   hook.url = FALAJ_TRY(fields.required_text("url"));
   hook.zone = Zone(FALAJ_TRY(fields.required_text("zone")));
+  FALAJ_TRY(decode_events(fields));
   FALAJ_TRY(fields.finish());
   FALAJ_TRY(check_url(hook.url, where));
   return hook;
@@ -96,7 +101,7 @@ std::vector<storage::KindInfo> webhook_kinds() {
     return std::vector<storage::Reference>{{"Zone", "", hook.zone.name()}};
   };
   return {{"Webhook", storage::Scope::kProject,
-           "Another system that is told of alarms, and the zone it is in.", check}};
+           "Another system that is told of alarms or of lineage, and the zone it is in.", check}};
 }
 
 Webhooks::Webhooks(storage::SqlStore& sql, AlarmsOf alarms, security::residency::Exits& exits,
@@ -117,7 +122,11 @@ Status Webhooks::tick() {
   Status first;
   for (const storage::Object& object : objects) {
     const Result<Webhook> hook = decode_webhook(object);
-    const Status served = hook.ok() ? serve(*hook) : Status(hook.error());
+    const Status served =
+        hook.ok() ? (wants_lineage(object)
+                         ? LineageOutbox(sql_, exits_, audit_, clock_, post_).serve(*hook)
+                         : serve(*hook))
+                  : Status(hook.error());
     if (first.ok() && !served.ok()) first = served;  // One webhook never holds up another.
   }
   return first;
@@ -153,15 +162,7 @@ Status Webhooks::serve(const Webhook& hook) {
 Result<Webhooks::Delivery> Webhooks::deliver(const Webhook& hook, const Monitors::Alarm& alarm,
                                              Delivery delivery) {
   const std::string body = event_of(hook, alarm);
-  Flow flow;
-  flow.exit = Exit::kWebhook;
-  flow.project = hook.project;
-  flow.data = exits_.zone_of(hook.project);
-  flow.destination = hook.zone;
-  flow.object = "Webhook/" + hook.name;
-  const auto context =
-      security::system_context("service:monitoring", ProjectName(hook.project), flow.data);
-  const auto passage = exits_.pass_recorded(context, std::move(flow));
+  const auto passage = pass_webhook(exits_, hook);
   ++delivery.attempts;
   if (!passage.ok()) {
     delivery.state = "refused";

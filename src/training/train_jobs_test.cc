@@ -63,6 +63,7 @@ class TrainJobsTest : public ::testing::Test {
     ASSERT_TRUE(world_.sql
                     ->migrate({storage::kObjectsMigration, security::kAuditMigration,
                                features::kFeaturesMigration, features::kReachMigration,
+                               features::kErasureMigration, features::kProfilesMigration,
                                tracking::kTrackingMigration, registry::kRegistryMigration,
                                jobs::kJobsMigration, jobs::kJobEventsMigration,
                                jobs::kJobPayloadsMigration})

@@ -2,7 +2,7 @@
 
 import type {
   Alarm, AuditPage, DeclaredObject, FeatureViewStatus, Head, Histograms, JsonObject, Manifest,
-  Model, Monitor, Overview, PolicyStatus, Prediction, Project, Run,
+  Model, Monitor, Overview, PolicyStatus, Prediction, Project, Run, ViewProfile,
 } from './types';
 import type {Rights} from '../rights';
 import {changeHeaders, sessionRefused} from '../session';
@@ -89,6 +89,10 @@ export const api = {
     (await get<{objects: DeclaredObject[]}>('/api/v1/objects', {kind, project}, signal)).objects,
   featureViews: async (project: string, signal?: AbortSignal) =>
     (await get<{views: FeatureViewStatus[]}>('/api/v1/feature-views', {project}, signal)).views,
+  // The newest; null when no file was ingested.
+  profile: async (project: string, view: string, signal?: AbortSignal) =>
+    (await get<{profiles: ViewProfile[]}>(`/api/v1/feature-views/${segment(view)}/profiles`,
+      {project}, signal)).profiles[0] ?? null,
   trainingSets: async (project: string, signal?: AbortSignal) =>
     (await get<{training_sets: Manifest[]}>('/api/v1/training-sets', {project}, signal))
       .training_sets,

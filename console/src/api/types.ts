@@ -72,6 +72,28 @@ export interface FeatureViewStatus {
   newest_event: string | null;
 }
 
+export interface FeatureProfile {
+  name: string;
+  type: string;
+  missing: number;
+  distinct: number;
+  sensitivity?: string;
+  numbers_of?: string;  // 'length': of a text.
+  min?: number | string | null;
+  max?: number | string | null;
+  mean?: number | null;
+  quantiles?: {[name: string]: number | string | null};
+  histogram?: {from: number | string | null; to: number | string | null; shares: number[]} | null;
+  top?: {value: string | number | boolean; rows: number}[];
+}
+
+export interface ViewProfile {
+  rows: number;
+  looked_at: number;
+  at: string;
+  features: FeatureProfile[];
+}
+
 export interface Manifest {
   name: string;
   id: string;

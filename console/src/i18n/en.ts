@@ -156,6 +156,15 @@ export const en = {
     features: 'Features',
     history: 'Why it changed',
   },
+  profile: {
+    title: 'How the rows lie:',
+    none: 'No file was ingested yet; pushed rows are in no profile.',
+    of: (rows: string) => `${rows} rows,`,
+    sampled: (rows: string) => `pictures and frequent values from ${rows} of them`,
+    missing: (share: string) => `${share} missing`,
+    distinct: (n: string) => `about ${n} different`,
+    personal: 'personal',
+  },
   tryIt: {
     title: 'Try it',
     help: 'An entity id in, a prediction out. The features are read where the model runs.',

@@ -15,6 +15,7 @@ import {useMay} from '../rights';
 import {hrefOf} from '../router';
 import {headlineOf} from '../walk/headline';
 import {Walk} from '../walk/walk';
+import {Profile} from './profile';
 
 export interface PageProps {
   project: string;
@@ -52,6 +53,8 @@ function Sources({project, revision}: {project: string; revision: number}) {
 
 function Views({project, revision}: {project: string; revision: number}) {
   const {t} = useWords();
+  const may = useMay();
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const {data, error} = useResource(`views ${project}`, revision,
     (signal) => api.featureViews(project, signal));
   if (error) return <Failure error={error} />;
@@ -59,7 +62,7 @@ function Views({project, revision}: {project: string; revision: number}) {
   if (data.length === 0) {
     return <Empty text={t.empty.feature_views} command="falaj apply -f feature_view.yaml" />;
   }
-  return <DataTable caption={t.stations.feature_views} rows={data} rowKey={(v) => v.view}
+  return <><DataTable caption={t.stations.feature_views} rows={data} rowKey={(v) => v.view}
     columns={[
       {head: t.columns.view, cell: (v) => <Code>{v.view}</Code>},
       {head: t.columns.rows, cell: (v) => formatCount(v.rows), numeric: true},
@@ -67,7 +70,15 @@ function Views({project, revision}: {project: string; revision: number}) {
       {head: t.columns.onlineKeys, cell: (v) => formatCount(v.keys_online), numeric: true},
       {head: t.columns.segments, cell: (v) => formatCount(v.segments), numeric: true},
       {head: t.columns.newest, cell: (v) => <Ago at={v.newest_event} />},
-    ]} />;
+    ]} />
+    {may('data.read', project) && data.filter((v) => v.rows > 0).map((v) => (
+      <details key={v.view} class="profile-of" onToggle={(event) => {
+        if (event.currentTarget.open) setOpened((names) => new Set(names).add(v.view));
+      }}>
+        <summary>{t.profile.title} <Code>{v.view}</Code></summary>
+        {opened.has(v.view) && <Profile project={project} view={v.view} revision={revision} />}
+      </details>))}
+  </>;
 }
 
 function Sets({project, revision}: {project: string; revision: number}) {

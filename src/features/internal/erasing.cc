@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "features/internal/kept_profiles.h"
 #include "features/internal/online_rows.h"
 #include "features/internal/segment_writer.h"
 
@@ -110,12 +111,13 @@ Result<std::uint64_t> drop_quarantines(storage::SqlTransaction& tx,
 
 Status record(storage::SqlTransaction& tx, security::Audit& audit,
               const security::RequestContext& context, const ViewDefinition& definition,
-              const ErasedView& report) {
+              const ErasedView& report, std::uint64_t profiles) {
   Value detail;  // Counts only: the audit log never learns who.
   detail["rows"] = report.rows;
   detail["segments"] = report.segments;
   detail["online"] = report.online;
   detail["quarantines"] = report.quarantines;
+  detail["profiles"] = profiles;
   FALAJ_TRY(
       audit.append(tx, context,
                    {"features.erase",
@@ -155,9 +157,14 @@ Result<ErasedView> erase_from_view(const ErasingStores& stores,
     for (const std::string& key : keys) report.own_keys.push_back(kRowMark + key);
   }
   FALAJ_TRY(stores.sql.write([&](storage::SqlTransaction& tx) -> Status {
-    for (const Replacement& one : replaced) FALAJ_TRY(replace(tx, definition, one));
+    const ViewName name{definition.project, definition.view.name};
+    std::uint64_t profiles = 0;
+    for (const Replacement& one : replaced) {
+      FALAJ_TRY(replace(tx, definition, one));
+      profiles += FALAJ_TRY(forget_profiles_of(tx, name, one.before.commit));
+    }
     report.quarantines = FALAJ_TRY(drop_quarantines(tx, definition));
-    return record(tx, stores.audit, context, definition, report);
+    return record(tx, stores.audit, context, definition, report, profiles);
   }));
   // Again: a view that was loaded meanwhile may have caught up from the old segments.
   FALAJ_TRY(erase_online());
@@ -180,6 +187,7 @@ Status forget_view(const ErasingStores& stores, const std::string& project, cons
         " SELECT project, zone, view, blob FROM feature_quarantines WHERE project = ? AND view = ?"
         " AND zone = ?",
         place));
+    FALAJ_TRY(forget_profiles_in(tx, {project, view}, zone));
     FALAJ_TRY(
         tx.execute("DELETE FROM feature_segments WHERE commit_number IN (SELECT commit_number FROM"
                    " feature_commits WHERE project = ? AND view = ? AND zone = ?)",

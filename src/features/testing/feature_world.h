@@ -10,8 +10,10 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "features/erasure.h"
 #include "features/ingest.h"
 #include "features/online.h"
+#include "features/profiles.h"
 #include "features/push.h"
 #include "features/training_sets.h"
 #include "security/audit.h"
@@ -94,9 +96,10 @@ class FeatureWorld {
         kv(*kv_inner),
         blobs(storage::make_fake_blobs()),
         audit(*sql, clock) {
-    EXPECT_TRUE(sql->migrate({storage::kObjectsMigration, security::kAuditMigration,
-                              kFeaturesMigration, kReachMigration})
-                    .ok());
+    EXPECT_TRUE(
+        sql->migrate({storage::kObjectsMigration, security::kAuditMigration, kFeaturesMigration,
+                      kReachMigration, kErasureMigration, kProfilesMigration})
+            .ok());
     context.principal.kind = security::PrincipalKind::kUser;
     context.principal.id = "user:test";
     context.project = ProjectName("pay");

@@ -23,8 +23,9 @@ class ServingWorld : public features::FeatureWorld {
  public:
   // `more`: the migrations of the modules above.
   explicit ServingWorld(const std::vector<storage::Migration>& more = {}) {
-    std::vector<storage::Migration> all{storage::kObjectsMigration, security::kAuditMigration,
+    std::vector<storage::Migration> all{storage::kObjectsMigration,   security::kAuditMigration,
                                         features::kFeaturesMigration, features::kReachMigration,
+                                        features::kErasureMigration,  features::kProfilesMigration,
                                         registry::kRegistryMigration};
     all.insert(all.end(), more.begin(), more.end());
     const Status migrated = sql->migrate(all);
