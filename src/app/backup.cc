@@ -147,17 +147,36 @@ Result<std::vector<storage::Owner>> owners_in(security::keys::KeyTree& keys) {
   return owners;
 }
 
+namespace {
+
+Status pass_one(security::residency::Exits& exits, const storage::Owner& owner,
+                const std::string& zone) {
+  Flow flow;
+  flow.exit = Exit::kBackup;
+  flow.project = owner.project.str();
+  flow.data = owner.zone;
+  flow.destination = Zone(zone);
+  flow.object = owner.object;
+  const auto context = security::system_context("service:backup", owner.project, owner.zone);
+  FALAJ_TRY(exits.pass_recorded(context, std::move(flow)));
+  return {};
+}
+
+}  // namespace
+
 Status pass_backup(security::residency::Exits& exits, const std::vector<storage::Owner>& owners,
                    const std::string& zone) {
   for (const storage::Owner& owner : owners) {
-    Flow flow;
-    flow.exit = Exit::kBackup;
-    flow.project = owner.project.str();
-    flow.data = owner.zone;
-    flow.destination = Zone(zone);
-    flow.object = owner.object;
-    const auto context = security::system_context("service:backup", owner.project, owner.zone);
-    FALAJ_TRY(exits.pass_recorded(context, std::move(flow)));
+    const Status passed = pass_one(exits, owner, zone);
+    if (passed.ok() || !exits.snapshot()->zones.has(Zone(zone))) {
+      FALAJ_TRY(passed);
+      continue;
+    }
+    Error refused = passed.error();
+    refused.message += "; a backup is of the whole folder: approve a Transfer of project " +
+                       owner.project.str() + " from " + owner.zone.name() + " to " + zone +
+                       " with 'exits: [backup]', or serve each zone from a folder of its own";
+    return refused;
   }
   return {};
 }
