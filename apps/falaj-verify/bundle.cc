@@ -427,6 +427,14 @@ Report check_consistency_file(std::string_view json, const Trust& trust) {
       trust.checkpoint ? signed_checkpoint(*trust.checkpoint, trust.log) : std::nullopt;
   if (!held)
     return failed("The checkpoint you hold has no valid signature of " + trust.log.name + ".");
+  const auto from = file->count_at("from");
+  if (from && *from != held->size) {
+    Report report;
+    report.wrong_use = "this proof starts at " + number(*from) +
+                       " entries, the head you hold has " + number(held->size) +
+                       ": ask for 'falaj audit proof --from " + number(held->size) + "'";
+    return report;
+  }
   const auto proof = proof_of((*file)["proof"]);
   if (!proof || !check_consistency(held->size, held->root, later->size, later->root, *proof)) {
     return failed("The log of " + number(later->size) + " entries does not continue the log of " +

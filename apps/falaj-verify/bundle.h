@@ -49,6 +49,7 @@ struct Finding {
 struct Report {
   std::vector<Finding> findings;
   std::uint64_t entries = 0;
+  std::string wrong_use{};  // The files answer another question than was asked: what to ask for.
   bool holds() const;
 };
 
@@ -59,7 +60,9 @@ Report check_bundle(const Files& files, const Trust& trust, const Checks& checks
 Report check_head(std::string_view note, const Trust& trust);
 // {"checkpoint", "entry", "index", "proof"}: the entry is in the log.
 Report check_inclusion_file(std::string_view json, const Trust& trust);
-// {"checkpoint", "proof"} and the checkpoint held: the log has only grown since.
+// {"checkpoint", "from", "proof"} and the checkpoint held: the log has only grown since. A proof
+// that starts at another size than the held head has proves nothing about it, for or against:
+// `wrong_use`.
 Report check_consistency_file(std::string_view json, const Trust& trust);
 
 }  // namespace falaj_verify

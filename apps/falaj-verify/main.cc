@@ -69,14 +69,25 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
       return {};
     }
   }
-  if (arguments.key.empty()) return {};
+  if (arguments.key.empty()) {
+    std::fputs("falaj-verify: --key is missing: the log's public key, or a file that holds it\n\n",
+               stderr);
+    return {};
+  }
   return arguments;
 }
 
-std::optional<Key> key_of(const std::string& text) {
-  if (auto key = parse_key(text)) return key;
-  const auto file = read_file(text);
-  return file ? parse_key(*file) : std::nullopt;
+// A public key, or a file that holds one; says why not.
+std::optional<Key> key_of(const char* option, const std::string& text, bool of_witness) {
+  auto key = parse_key(text);
+  const auto file = key ? std::nullopt : read_file(text);
+  if (file) key = parse_key(*file);
+  if (key && key->cosigns == of_witness) return key;
+  std::fprintf(stderr, "falaj-verify: %s %s %s\n", option, text.c_str(),
+               !key && !file ? "is no public key (name+id+base64), and there is no such file"
+               : of_witness  ? "is no public key of a witness"
+                             : "is no public key of a log ('falaj audit key' prints it)");
+  return {};
 }
 
 // Only regular files; a link could show one thing now and another later.
@@ -100,6 +111,10 @@ std::optional<Files> read_folder(const std::string& folder) {
 }
 
 int print(const Report& report) {
+  if (!report.wrong_use.empty()) {
+    std::fprintf(stderr, "falaj-verify: %s\n", report.wrong_use.c_str());
+    return kUsage;
+  }
   for (const Finding& finding : report.findings) {
     std::printf("%s  %s\n", finding.holds ? "ok   " : "FAILS", finding.text.c_str());
   }
@@ -117,18 +132,12 @@ int unreadable(const std::string& path) {
 }
 
 std::optional<Trust> trust_of(const Arguments& arguments) {
-  const auto log = key_of(arguments.key);
-  if (!log || log->cosigns) {
-    std::fprintf(stderr, "falaj-verify: --key is no public key of a log\n");
-    return {};
-  }
+  const auto log = key_of("--key", arguments.key, false);
+  if (!log) return {};
   Trust trust{*log, {}, {}};
   for (const std::string& text : arguments.witnesses) {
-    const auto key = key_of(text);
-    if (!key || !key->cosigns) {
-      std::fprintf(stderr, "falaj-verify: --witness is no public key of a witness\n");
-      return {};
-    }
+    const auto key = key_of("--witness", text, true);
+    if (!key) return {};
     trust.witnesses.push_back(*key);
   }
   return trust;

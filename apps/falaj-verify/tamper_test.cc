@@ -732,5 +732,26 @@ TEST(ForgedProofs, are_all_refused) {
   }
 }
 
+// Neither for nor against an honest log: the reader asked for the wrong proof.
+TEST(ConsistencyFile, of_another_size_than_the_held_head_is_wrong_use) {
+  const World world;
+  const Pieces pieces = honest_pieces();
+  Trust trust = trust_of(world);
+  const auto file = [&](std::size_t from) {
+    std::string text = quoted_note(head_note(pieces, kEntries, 3000, world.log, nullptr));
+    text.replace(0, 8, "{\"checkpoint\":");
+    text.resize(text.size() - 2);
+    return text + ",\"from\":" + std::to_string(from) + ",\"proof\":[]}";
+  };
+  const Report other = check_consistency_file(file(kHeld - 1), trust);
+  EXPECT_FALSE(other.holds());
+  EXPECT_TRUE(other.findings.empty()) << other.findings[0].text;
+  EXPECT_NE(other.wrong_use.find("--from " + std::to_string(kHeld)), std::string::npos);
+  const Report false_proof = check_consistency_file(file(kHeld), trust);
+  EXPECT_TRUE(false_proof.wrong_use.empty());
+  EXPECT_FALSE(false_proof.holds());
+  EXPECT_EQ(false_proof.findings.size(), 1u);
+}
+
 }  // namespace
 }  // namespace falaj_verify

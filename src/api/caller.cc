@@ -78,9 +78,15 @@ AccessRequest asking(const net::Request& request, std::string_view action, Objec
           .reason = parts.reason};
 }
 
-bool reaches(const net::Request& request, const std::string& project) {
+bool reaches(const net::Request& request, const std::string& project, const std::string& object) {
   const CallerParts& parts = parts_of(request);
-  return project.empty() || !parts.reaches || parts.reaches(project);
+  return project.empty() || !parts.out_of_reach || parts.out_of_reach(project, object).empty();
+}
+
+Status admit(const net::Request& request, const ObjectRef& object) {
+  const CallerParts& parts = parts_of(request);
+  if (object.project.empty() || !parts.admit) return {};
+  return parts.admit(request, object);
 }
 
 bool may(const net::Request& request, std::string_view action, ObjectRef object) {

@@ -39,8 +39,12 @@ struct CallerParts {
   std::string reason{};                                        // Stated for break-glass.
   // Of the object, record or qualified name that the route's target named; else the query says.
   std::optional<std::string> project{};
-  // Whether what a project holds may go where the caller is; empty: nobody asks.
-  std::function<bool(const std::string& project)> reaches{};
+  // Why rows about an object ("FeatureView/x", "" for none in particular) of that project may not
+  // go where the caller is; "" when they may. Empty: nobody asks.
+  std::function<std::string(const std::string& project, const std::string& object)> out_of_reach{};
+  // The gate's question about residency, for an object that the handler found; empty: nobody asks.
+  std::function<Status(const net::Request& request, const security::access::ObjectRef& object)>
+      admit{};
   // The gate's question once more, about a request that it has let through (ask_again).
   std::function<Status(net::Request& kept)> again{};
   // Told, on the event loop, of reply bytes that the socket took; may be empty.
@@ -72,8 +76,14 @@ std::optional<std::string> found_project(const net::Request& request);
 security::access::AccessRequest asking(const net::Request& request, std::string_view action,
                                        security::access::ObjectRef object = {});
 // Whether rows about what this project holds may go where the caller is: for lists that are of
-// several projects, where the gate could not ask. True for the platform ("").
-bool reaches(const net::Request& request, const std::string& project);
+// several projects, where the gate could not ask. True for the platform (""). `object` is
+// "FeatureView/x", or "" for none in particular.
+bool reaches(const net::Request& request, const std::string& project,
+             const std::string& object = "");
+// What the gate asks of requests about one project, for an object that a body or a filter names:
+// FJ-7031 and its kin when what its project holds may not go where the caller is, counted, audited
+// and told to `falaj why-denied`. Ok for the platform and for projects that are not declared.
+Status admit(const net::Request& request, const security::access::ObjectRef& object);
 bool may(const net::Request& request, std::string_view action, security::access::ObjectRef object);
 // The error to answer with: what the caller cannot see is answered as if it did not exist. Told to
 // the listener.

@@ -79,6 +79,7 @@ struct Gate::Asked {
   CallerParts caller;
   std::string reason;
   std::string project;  // What request.object.project looks at, when nothing else holds it.
+  std::string holder;   // The same for request.object.name.
   std::string request_id;
   Decision decision;  // The one that let it through.
 };
@@ -114,6 +115,7 @@ Status Gate::pass(const net::Route& route, net::Request& request, Asking asking)
               .caller = {},
               .reason = std::move(reason),
               .project = {},
+              .holder = {},
               .request_id = request.request_id,
               .decision = {}};
   asked.request.reason = asked.reason;
@@ -130,16 +132,7 @@ Status Gate::pass(const net::Route& route, net::Request& request, Asking asking)
   if (asked.decision.because != Because::kBrokeGlass) asked.reason.clear();
   asked.request.reason = asked.reason;
   if (anew && !asked.reason.empty()) FALAJ_TRY(record_broken_glass(asked));
-  if (anew && parts_.admit) {
-    asked.caller.on_sent =
-        FALAJ_TRY(parts_.admit(route, request, std::string(project), *principal));
-  }
-  if (parts_.reaches && (project.empty() || !anew)) {
-    asked.caller.reaches = parts_.reaches(request, principal);
-    if (!project.empty() && !asked.caller.reaches(std::string(project))) {
-      return Error{ErrorId::kZoneRefused, "what this project holds may no longer go where you are"};
-    }
-  }
+  FALAJ_TRY(ask_residency(route, request, asked, principal, asking));
   if (parts_.passed && anew) parts_.passed(asked.request);
   asked.caller.principal = principal;
   asked.caller.policies = asked.policies;
@@ -150,6 +143,48 @@ Status Gate::pass(const net::Route& route, net::Request& request, Asking asking)
   };
   asked.caller.denials = this;
   request.caller = make_caller(std::move(asked.caller));
+  return {};
+}
+
+Result<std::function<void(std::size_t)>> Gate::admit(const net::Route& route,
+                                                     const net::Request& request,
+                                                     const AccessRequest& asked) {
+  auto admitted = parts_.admit(route, request, asked.object, asked.principal);
+  if (!admitted.ok()) {
+    // The residency's own entry is in the log or on its way.
+    parts_.denials.keep(access::denial_of(asked, {false, Because::kOtherZone, nullptr},
+                                          admitted.error(), request.request_id,
+                                          admitted.error().message));
+  }
+  return admitted;
+}
+
+// Where the caller is: asked here about the one project of the request; handlers ask about others.
+Status Gate::ask_residency(const net::Route& route, const net::Request& request, Asked& asked,
+                           const security::PrincipalPtr& principal, Asking asking) {
+  const bool anew = asking == Asking::kRequest;
+  const std::string_view project = asked.request.object.project;
+  if (anew && parts_.admit) {
+    asked.caller.on_sent = FALAJ_TRY(admit(route, request, asked.request));
+  }
+  if (!project.empty() && anew) return {};
+  if (parts_.admit) {
+    asked.caller.admit = [this, &route, principal, now = asked.request.now](
+                             const net::Request& about, const ObjectRef& object) -> Status {
+      FALAJ_TRY(admit(route, about,
+                      {.principal = *principal,
+                       .action = route.permission.action(),
+                       .object = object,
+                       .now = now,
+                       .reason = {}}));
+      return {};
+    };
+  }
+  if (!parts_.out_of_reach) return {};
+  asked.caller.out_of_reach = parts_.out_of_reach(request, principal);
+  if (!project.empty() && !asked.caller.out_of_reach(std::string(project), "").empty()) {
+    return Error{ErrorId::kZoneRefused, "what this project holds may no longer go where you are"};
+  }
   return {};
 }
 
@@ -179,6 +214,8 @@ Status Gate::decide(const net::Route& route, net::Request& request, Asked& asked
       asked.caller.project = asked.project;
       return decide_object(asked,
                            {asked.project, kind, parameter(request, target.parameter()), nullptr});
+    case Scope::kHolder:
+      return decide_holder(route, request, asked);
     case Scope::kQualified:
       return decide_qualified(route, request, asked);
     case Scope::kRecord:
@@ -252,6 +289,29 @@ Status Gate::decide_record(const net::Route& route, const net::Request& request,
     answer = Error{Code::kNotFound, kind + " '" + id + "' was not found"};
   }
   return deny(asked, asked.decision, std::move(answer));
+}
+
+// By something that the object holds. One answer for an id that there is not, and for one of an
+// object that the caller may not use: neither tells which objects there are.
+Status Gate::decide_holder(const net::Route& route, net::Request& request, Asked& asked) {
+  const std::string& kind = route.target.kind();
+  const std::string& id = parameter(request, route.target.parameter());
+  asked.project = project_of(request).str();
+  const Result<std::string> holder = parts_.holder_of(kind, asked.project, id);
+  if (!holder.ok() && holder.error().code != Code::kNotFound) return holder.error();
+  asked.holder = holder.value_or("");
+  asked.request.object = {asked.project, kind, asked.holder,
+                          asked.policies->labels(kind, asked.project, asked.holder)};
+  asked.decision = asked.policies->decide(asked.request);
+  asked.caller.project = asked.project;
+  if (asked.decision.allowed && holder.ok()) return {};
+  AccessRequest any = asked.request;
+  any.object = {asked.project, kind, "", nullptr};
+  const Decision whole = asked.policies->decide(any);
+  Error answer = whole.allowed ? Error{Code::kNotFound, "nothing of project '" + asked.project +
+                                                            "' has the id '" + id + "'"}
+                               : access::refusal(*asked.policies, any, whole);
+  return asked.decision.allowed ? answer : deny(asked, asked.decision, std::move(answer));
 }
 
 // "payments.fraud", or "fraud" where that is one of the caller's own.

@@ -43,17 +43,22 @@ struct GateParts {
   // Whose a record is: its project, "" for the platform's. kNotFound when there is none.
   std::function<Result<std::string>(const std::string& kind, const std::string& id)>
       project_of_record;
-  // Residency: whether what a project holds may go where the caller is (FJ-7031 and its kin); gives
-  // what counts the reply's bytes. Never blocks. Empty: nobody asks.
+  // The name of the object of that kind and project that holds what has this id (Target::holder).
+  // kNotFound when there is none.
+  std::function<Result<std::string>(const std::string& kind, const std::string& project,
+                                    const std::string& id)>
+      holder_of{};
+  // Residency: whether what the object's project holds may go where the caller is (FJ-7031 and its
+  // kin); gives what counts the reply's bytes. Never blocks. Empty: nobody asks.
   std::function<Result<std::function<void(std::size_t)>>(
-      const net::Route& route, const net::Request& request, const std::string& project,
-      const security::Principal& principal)>
+      const net::Route& route, const net::Request& request,
+      const security::access::ObjectRef& object, const security::Principal& principal)>
       admit{};
-  // The same question for one row of a list that is of several projects; counts nothing. Empty:
-  // nobody asks.
-  std::function<std::function<bool(const std::string& project)>(
+  // The same question for one row of a list that is of several projects: why not, "" when it may.
+  // Counts nothing. Empty: nobody asks.
+  std::function<std::function<std::string(const std::string& project, const std::string& object)>(
       const net::Request& request, const security::PrincipalPtr& principal)>
-      reaches{};
+      out_of_reach{};
   // Told of every request that goes on to its handler, with the object that was decided upon. Never
   // blocks. Empty: nobody wants to know.
   std::function<void(const security::access::AccessRequest&)> passed{};
@@ -91,6 +96,7 @@ class Gate final : public DenialListener {
   Status decide_some(Asked& asked, security::access::ObjectRef object);
   Status decide_declared(const net::Route& route, net::Request& request, Asked& asked);
   Status decide_record(const net::Route& route, const net::Request& request, Asked& asked);
+  Status decide_holder(const net::Route& route, net::Request& request, Asked& asked);
   Status decide_qualified(const net::Route& route, net::Request& request, Asked& asked);
   Status decide_body(Asked& asked);
   void mark_broken_glass(Asked& asked);
@@ -99,6 +105,11 @@ class Gate final : public DenialListener {
                                 net::Request& request);
   Status limit_all(const std::string& key, std::int64_t per_second, net::Request& request);
   Status limit_predictions(const std::string& project, net::Request& request);
+  Result<std::function<void(std::size_t)>> admit(const net::Route& route,
+                                                 const net::Request& request,
+                                                 const security::access::AccessRequest& asked);
+  Status ask_residency(const net::Route& route, const net::Request& request, Asked& asked,
+                       const security::PrincipalPtr& principal, Asking asking);
   Error deny(const Asked& asked, const security::access::Decision& decision, Error answer);
   Status record_broken_glass(const Asked& asked);
 

@@ -30,9 +30,9 @@ class GateTest : public ::testing::Test {
   }
   void make_gate(std::int64_t rate) {
     const auto admit =
-        [](const net::Route&, const net::Request&, const std::string& project,
+        [](const net::Route&, const net::Request&, const access::ObjectRef& object,
            const security::Principal& who) -> Result<std::function<void(std::size_t)>> {
-      if (project == "abroad" && !who.id.empty()) {
+      if (object.project == "abroad" && !who.id.empty()) {
         return Error{ErrorId::kZoneRefused, "it stays in its zone"};
       }
       return std::function<void(std::size_t)>();
@@ -58,6 +58,12 @@ class GateTest : public ::testing::Test {
         .project_of_record = [](const std::string&, const std::string& id) -> Result<std::string> {
           if (id == "of-pay") return std::string("pay");
           if (id == "of-platform") return std::string();
+          return Error{Code::kNotFound, "no such"};
+        },
+        .holder_of = [](const std::string&, const std::string& project,
+                        const std::string& id) -> Result<std::string> {
+          if (project == "pay" && id == "of-clicks") return std::string("clicks");
+          if (project == "pay" && id == "of-vault") return std::string("vault");
           return Error{Code::kNotFound, "no such"};
         },
         .admit = admit,
@@ -124,6 +130,50 @@ TEST_F(GateTest, whoever_may_is_still_asked_where_they_are) {
   EXPECT_EQ(pass(get, "root", "project=shop", {{"name", "v"}}), "ok");
   EXPECT_EQ(pass(get, "root", "project=abroad", {{"name", "v"}}),
             "permission_denied: it stays in its zone");
+}
+
+TEST_F(GateTest, a_refusal_by_zone_can_be_asked_about_and_is_no_second_entry) {
+  const auto get = route("/o/{name}", "objects.read", Target::object("FeatureView", "name"));
+  EXPECT_NE(pass(get, "root", "project=abroad", {{"name", "v"}}), "ok");
+  const auto denial = denials_.find(request_.request_id);
+  ASSERT_TRUE(denial.has_value());
+  EXPECT_EQ(denial->because, access::Because::kOtherZone);
+  EXPECT_EQ(denial->sentence, "it stays in its zone");
+  ASSERT_TRUE(gate_->tick().ok());
+  EXPECT_TRUE(entries("access.denied").empty()) << "residency has an entry of its own";
+}
+
+TEST_F(GateTest, a_handler_asks_where_the_caller_is_for_what_a_body_names) {
+  const auto put = route("/objects", "objects.write", Target::body());
+  ASSERT_EQ(pass(put, "root"), "ok");
+  EXPECT_TRUE(admit(request_, {"pay", "FeatureView", "v", nullptr}).ok());
+  EXPECT_TRUE(admit(request_, {"", "Zone", "z", nullptr}).ok());
+  const Status far = admit(request_, {"abroad", "FeatureView", "v", nullptr});
+  ASSERT_FALSE(far.ok());
+  EXPECT_EQ(far.error().id, ErrorId::kZoneRefused);
+  EXPECT_TRUE(denials_.find(request_.request_id).has_value());
+}
+
+TEST_F(GateTest, what_an_object_holds_is_decided_as_the_object) {
+  world_.declare("Grant", "clicks", R"({"to":["user:cy"],"actions":["data.read"],
+      "on":{"project":"pay","kind":"FeatureView","name":"clicks"}})");
+  world_.declare("Grant", "all", R"({"to":["user:al"],"actions":["data.read"],
+      "on":{"project":"pay"}})");
+  world_.declare("Grant", "no-vault", R"({"effect":"forbid","to":["everyone"],
+      "actions":["data.read"],"on":{"project":"pay","kind":"FeatureView","name":"vault"}})");
+  ASSERT_TRUE(world_.access.refresh().ok());
+  const auto get = route("/q/{id}", "data.read", Target::holder("FeatureView", "id"));
+  const auto ask = [&](const std::string& who, const std::string& id) {
+    return pass(get, who, "project=pay", {{"id", id}});
+  };
+  EXPECT_EQ(ask("cy", "of-clicks"), "ok");
+  EXPECT_EQ(ask("al", "of-clicks"), "ok");
+  EXPECT_EQ(passed_.back(), "user:al data.read pay/FeatureView/clicks");
+  // A forbidden object's file and one that there is not: the same words, but for the id.
+  EXPECT_EQ(ask("al", "of-vault"), "not_found: nothing of project 'pay' has the id 'of-vault'");
+  EXPECT_EQ(ask("al", "of-none"), "not_found: nothing of project 'pay' has the id 'of-none'");
+  EXPECT_EQ(ask("cy", "of-vault"), ask("cy", "of-none"));
+  EXPECT_EQ(ask("sam", "of-clicks").substr(0, 9), "not_found");
 }
 
 TEST_F(GateTest, asks_for_the_object_that_the_route_names) {

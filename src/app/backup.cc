@@ -195,19 +195,38 @@ Result<std::vector<storage::Owner>> owners_in(storage::SqlStore& metadata) {
   return owners;
 }
 
+namespace {
+
+Result<security::residency::Passage> pass_one(security::residency::Exits& exits,
+                                              const storage::Owner& owner,
+                                              const std::string& zone) {
+  Flow flow;
+  flow.exit = Exit::kBackup;
+  flow.project = owner.project.str();
+  flow.data = owner.zone;
+  flow.destination = Zone(zone);
+  flow.object = owner.object;
+  const auto context = security::system_context("service:backup", owner.project, owner.zone);
+  return exits.pass_recorded(context, std::move(flow));
+}
+
+}  // namespace
+
 Status pass_backup(security::residency::Exits& exits, const std::vector<storage::Owner>& owners,
                    const std::string& zone, std::int64_t bytes) {
   std::map<std::pair<std::string, std::string>, security::residency::Passage> passages;
   for (const storage::Owner& owner : owners) {
-    Flow flow;
-    flow.exit = Exit::kBackup;
-    flow.project = owner.project.str();
-    flow.data = owner.zone;
-    flow.destination = Zone(zone);
-    flow.object = owner.object;
-    const auto context = security::system_context("service:backup", owner.project, owner.zone);
-    passages[{owner.project.str(), owner.zone.name()}] =
-        FALAJ_TRY(exits.pass_recorded(context, std::move(flow)));
+    Result<security::residency::Passage> passed = pass_one(exits, owner, zone);
+    if (passed.ok()) {
+      passages[{owner.project.str(), owner.zone.name()}] = std::move(passed).value();
+      continue;
+    }
+    Error refused = passed.error();
+    if (!exits.snapshot()->zones.has(Zone(zone))) return refused;
+    refused.message += "; a backup is of the whole folder: approve a Transfer of project " +
+                       owner.project.str() + " from " + owner.zone.name() + " to " + zone +
+                       " with 'exits: [backup]', or serve each zone from a folder of its own";
+    return refused;
   }
   for (const auto& [whose, passage] : passages) exits.count(passage, bytes);
   return {};

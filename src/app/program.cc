@@ -6,6 +6,7 @@
 
 #include "api/native/identity.h"
 #include "app/crash_dumps.h"
+#include "app/regimes.h"
 #include "base/log.h"
 #include "exec/dumps.h"
 #include "features/arrivals.h"
@@ -29,7 +30,7 @@ void warn_if_failed(std::string_view what, const Status& status) {
 }  // namespace
 
 std::vector<storage::KindInfo> all_kinds() {
-  std::vector<storage::KindInfo> kinds = catalog::platform_kinds(regime_names());
+  std::vector<storage::KindInfo> kinds = catalog::platform_kinds(built_in_regimes());
   for (auto& more : {features::kinds(), registry::kinds(), training::kinds(), serving::kinds(),
                      monitoring::kinds(), loop::kinds(), security::access::kinds(),
                      monitoring::webhook_kinds(), jobs::kinds()}) {
@@ -93,7 +94,6 @@ Status Program::open(const Options& options) {
 }
 
 Status Program::open_identity(const Options& options) {
-  public_url_ = options.listen.public_url;
   IdentityHooks hooks;
   hooks.make_administrator = [this](const std::string& id) -> Status {
     const auto context = security::system_context("service:setup", ProjectName(), Zone());
@@ -203,9 +203,9 @@ Program::~Program() {
 std::string Program::setup_link() const {
   const std::string secret = identity_->setup_secret();
   if (secret.empty()) return "";
-  std::string base = public_url_.empty() ? url() : public_url_;
-  while (base.ends_with('/')) base.pop_back();
-  return base + "/setup#" + secret;  // A fragment: browsers keep it out of requests and logs.
+  // Not the public address: until there is an administrator the server is on loopback only.
+  // A fragment: browsers keep it out of requests and logs.
+  return url() + "/setup#" + secret;
 }
 
 std::string Program::grpc_address() const {

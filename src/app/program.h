@@ -51,9 +51,8 @@ class Program {
   Http http_;
   std::string scheme_ = "http";
   std::string host_;
-  std::unique_ptr<exec::Ticker> journal_;  // Of reads and predictions.
-  std::unique_ptr<exec::Ticker> audit_;    // Signed heads of the audit tree.
-  std::string public_url_;
+  std::unique_ptr<exec::Ticker> journal_;     // Of reads and predictions.
+  std::unique_ptr<exec::Ticker> audit_;       // Signed heads of the audit tree.
   std::unique_ptr<exec::Ticker> reconcile_;   // Deployments and monitors.
   std::unique_ptr<exec::Ticker> rollouts_;    // Judges, and takes back.
   std::unique_ptr<exec::Ticker> candidates_;  // Apart: loads models.

@@ -11,24 +11,18 @@ using security::residency::Flow;
 using security::residency::Passage;
 using security::residency::Visit;
 
-std::string param(const net::Request& request, const std::string& name) {
-  const auto found = request.params.find(name);
-  return found == request.params.end() ? std::string() : found->second;
-}
+std::string project_of(const Entrant& entrant) { return std::string(entrant.object.project); }
 
 std::string object_text(const Entrant& entrant) {
-  const net::Target& target = entrant.route.target;
-  const std::string kind = target.kind_parameter().empty()
-                               ? target.kind()
-                               : param(entrant.request, target.kind_parameter());
-  const std::string name = param(entrant.request, target.parameter());
-  return name.empty() ? kind : kind + "/" + name;
+  std::string out(entrant.object.kind);
+  if (!entrant.object.name.empty()) out.append("/").append(entrant.object.name);
+  return out;
 }
 
 security::RequestContext context_of(const Entrant& entrant, const Zone& data) {
   security::RequestContext context;
   context.principal = entrant.principal;
-  context.project = ProjectName(entrant.project);
+  context.project = ProjectName(project_of(entrant));
   context.zone = data;
   context.request_id = entrant.request.request_id;
   return context;
@@ -70,35 +64,38 @@ Result<Passage> pass_recorded(security::residency::Exits& exits, const Visit& vi
 
 }  // namespace
 
-bool may_reach(const security::residency::Exits& exits, const std::string& project,
-               const security::Principal& principal, const std::string& peer) {
+std::string out_of_reach(const security::residency::Exits& exits, const Row& row,
+                         const security::Principal& principal, const std::string& peer) {
   Flow flow;
   flow.exit = Exit::kServe;
-  flow.project = project;
-  flow.data = exits.zone_of(project);
-  if (!flow.data.labelled()) return true;  // Not declared: it holds nothing.
+  flow.project = row.project;
+  flow.data = exits.zone_of(row.project);
+  if (!flow.data.labelled()) return "";  // Not declared: it holds nothing.
   flow.destination = exits.caller_zone(flow.data, principal.zone, place_of(peer));
-  return exits.would_pass(std::move(flow)).allowed;
+  flow.object = row.object;
+  const security::residency::Decision decision = exits.would_pass(std::move(flow));
+  return decision.allowed ? "" : decision.rule;
 }
 
 Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits,
                                                const Entrant& entrant) {
   std::function<void(std::size_t)> on_sent;
+  const std::string project = project_of(entrant);
   // A project that is not declared holds nothing; the handler says so.
-  if (entrant.project.empty() || !exits.zone_of(entrant.project).labelled()) return on_sent;
+  if (project.empty() || !exits.zone_of(project).labelled()) return on_sent;
   const Visit visit{entrant.route.gives == net::Gives::kFile ? Exit::kExport : Exit::kServe,
-                    entrant.project, entrant.principal.zone, place_of(entrant.request.peer)};
+                    project, entrant.principal.zone, place_of(entrant.request.peer)};
   // What leaves in bulk has its entry first; the pool's threads may wait for that.
   const bool recorded = visit.exit == Exit::kExport && entrant.route.runs_on == net::RunsOn::kPool;
   const Result<Passage> passed =
       recorded ? pass_recorded(exits, visit, entrant)
                : exits.answer(
                      visit, [&] { return object_text(entrant); },
-                     [&] { return context_of(entrant, exits.zone_of(entrant.project)); });
+                     [&] { return context_of(entrant, exits.zone_of(project)); });
   if (!passed.ok()) {
     Error refused = passed.error();
     if (visit.caller == Caller::kElsewhere) {
-      refused.message += remedy(entrant.principal, exits.zone_of(entrant.project));
+      refused.message += remedy(entrant.principal, exits.zone_of(project));
     }
     return refused;
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "net/router.h"
+#include "security/access/policies.h"
 #include "security/context.h"
 #include "security/residency/exits.h"
 
@@ -15,19 +16,25 @@ namespace falaj::app {
 struct Entrant {
   const net::Route& route;
   const net::Request& request;
-  const std::string& project;  // That the gate found; "" for none.
+  security::access::ObjectRef object;  // That the gate found; its project is "" for none.
   const security::Principal& principal;
 };
 
-// Whether what that project holds may go where the caller is. FJ-7031 and its kin otherwise. What
-// comes back counts the reply's bytes in the ledger; it is empty for requests about no project.
-// Never blocks.
+// Whether what the object's project holds may go where the caller is. FJ-7031 and its kin
+// otherwise. What comes back counts the reply's bytes in the ledger; it is empty for requests about
+// no project. Never blocks.
 Result<std::function<void(std::size_t)>> admit(security::residency::Exits& exits,
                                                const Entrant& entrant);
 
-// Whether rows about that project may go to this caller, in a list of several projects' rows.
-// Counts nothing: a list of names is no flow of data. Never blocks.
-bool may_reach(const security::residency::Exits& exits, const std::string& project,
-               const security::Principal& principal, const std::string& peer);
+// One row of a list that is of several projects'.
+struct Row {
+  const std::string& project;
+  const std::string& object;  // "FeatureView/x"; "" for the project as a whole.
+};
+
+// Why that row may not go to this caller, in words; "" when it may. Counts nothing: a list of names
+// is no flow of data. Never blocks.
+std::string out_of_reach(const security::residency::Exits& exits, const Row& row,
+                         const security::Principal& principal, const std::string& peer);
 
 }  // namespace falaj::app

@@ -38,18 +38,22 @@ ZonedLog& start_logging(const config::Settings& settings) {
   return *sink;
 }
 
-void print_banner(const Program& program, const Options& options) {
+// `settings` are the words that name the same folder and vault to a command of this machine.
+void print_banner(const Program& program, const Options& options, const std::string& settings) {
   if (const security::Certificates* certificates = program.certificates()) {
+    const std::string link = program.setup_link();
+    // Until there is an administrator, the server can be reached on loopback only.
+    const bool known = link.empty() && !options.listen.public_url.empty();
+    const std::string console = known ? options.listen.public_url : program.url();
     std::fprintf(stderr,
                  "  Falaj %s   data %s   TLS 1.3, an identity from everyone\n"
                  "  Console   %s\n"
                  "  Clients   falaj ... --server %s --ca %s\n"
                  "  Authority sha256:%s   (--ca takes this as well)\n"
-                 "  Health    falaj doctor --data %s   Stop: Ctrl-C\n",
-                 version_text().c_str(), options.data_folder.c_str(), program.url().c_str(),
+                 "  Health    falaj doctor %s   Stop: Ctrl-C\n",
+                 version_text().c_str(), options.data_folder.c_str(), console.c_str(),
                  program.url().c_str(), certificates->authority_file().c_str(),
-                 certificates->fingerprint().c_str(), options.data_folder.c_str());
-    const std::string link = program.setup_link();
+                 certificates->fingerprint().c_str(), settings.c_str());
     if (!link.empty()) {
       std::fprintf(stderr,
                    "  Setup     %s\n"
@@ -63,9 +67,24 @@ void print_banner(const Program& program, const Options& options) {
                "  Falaj %s   data %s   one user, this machine only\n"
                "  Console   %s\n"
                "  Demo      falaj demo --server %s\n"
-               "  Health    falaj doctor --data %s   Stop: Ctrl-C\n",
+               "  Health    falaj doctor %s   Stop: Ctrl-C\n",
                version_text().c_str(), options.data_folder.c_str(), program.url().c_str(),
-               program.url().c_str(), options.data_folder.c_str());
+               program.url().c_str(), settings.c_str());
+}
+
+// "--data data --config falaj.yaml": what a command needs to open the same folder and vault.
+std::string words_of(const config::Settings& settings) {
+  constexpr std::string_view kFile = "file ";
+  std::string words = "--data " + settings.text("data.dir");
+  if (settings.origin("keys.vault") == config::Origin::kFile) {
+    words += " --config " + settings.origin_text("keys.vault").substr(kFile.size());
+  }
+  for (const config::Setting& setting : settings.declarations()) {
+    const bool flag = settings.origin(setting.key) == config::Origin::kFlag;
+    if (!flag || !setting.key.starts_with("keys.")) continue;
+    words += " --set " + std::string(setting.key) + "=" + settings.text(setting.key);
+  }
+  return words;
 }
 
 class RunningProgram final : public cli::LocalServer {
@@ -195,7 +214,7 @@ int serve(cli::ServerMode mode, const config::Settings& settings) {
   Result<std::unique_ptr<Program>> program = Program::start(options.value(), system_clock());
   if (!program.ok()) return cli::fail(program.error());
   logging.judge_by(&program.value()->exits());
-  print_banner(*program.value(), options.value());
+  print_banner(*program.value(), options.value(), words_of(settings));
   std::printf("ready %s\n", program.value()->url().c_str());
   if (const std::string grpc = program.value()->grpc_address(); !grpc.empty()) {
     std::printf("grpc %s\n", grpc.c_str());

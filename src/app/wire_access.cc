@@ -4,6 +4,7 @@
 #include "app/residency_gate.h"
 #include "app/wiring.h"
 #include "base/decode.h"
+#include "features/quarantine_files.h"
 #include "net/address.h"
 
 namespace falaj::app {
@@ -111,17 +112,22 @@ void wire_gate(const Options& options, AccessControl& control, security::Identit
           [&storage, &control, &training](const std::string& kind, const std::string& id) {
             return project_of_record(storage, control, training, kind, id);
           },
+      .holder_of =
+          [&storage](const std::string&, const std::string& project, const std::string& id) {
+            return features::view_of_quarantine(*storage.sql, ProjectName(project), BlobId(id));
+          },
       .admit =
           [exits = storage.exits.get()](const net::Route& route, const net::Request& request,
-                                        const std::string& project,
+                                        const security::access::ObjectRef& object,
                                         const security::Principal& principal) {
-            return admit(*exits, {route, request, project, principal});
+            return admit(*exits, {route, request, object, principal});
           },
-      .reaches =
+      .out_of_reach =
           [exits = storage.exits.get()](const net::Request& request,
                                         const security::PrincipalPtr& principal) {
-            return [exits, principal, peer = request.peer](const std::string& project) {
-              return may_reach(*exits, project, *principal, peer);
+            return [exits, principal, peer = request.peer](const std::string& project,
+                                                           const std::string& object) {
+              return out_of_reach(*exits, {project, object}, *principal, peer);
             };
           },
       .passed =

@@ -1,4 +1,5 @@
 #include <fstream>
+#include <iterator>
 
 #include "app/wiring.h"
 #include "net/client.h"
@@ -74,6 +75,17 @@ Result<std::string> callback_url(const Options& options) {
          std::to_string(options.http.port) + "/auth/callback";
 }
 
+// Found out at the start, not by the first who signs in.
+Status check_authority(const std::string& authority) {
+  if (authority.empty() || authority.starts_with("sha256:")) return {};
+  std::ifstream file(authority, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.is_open() && text.find("-----BEGIN CERTIFICATE-----") != std::string::npos) return {};
+  return Error{Code::kInvalidArgument,
+               "'" + authority + "', named by security.oidc_ca_file, " +
+                   (file.is_open() ? "holds no certificate (PEM)" : "cannot be read")};
+}
+
 Result<std::optional<security::OidcOptions>> provider_options(const Options& options) {
   const IdentitySettings& settings = options.identity;
   std::optional<security::OidcOptions> provider;
@@ -83,6 +95,13 @@ Result<std::optional<security::OidcOptions>> provider_options(const Options& opt
   provider->audience = settings.oidc_audience;
   provider->client_id = settings.oidc_client_id;
   provider->groups_claim = settings.oidc_groups_claim;
+  FALAJ_TRY(check_authority(settings.oidc_ca_file));
+  // Without a client only bearer tokens are taken; with half of one nothing would tell.
+  if (settings.oidc_client_id.empty() && !settings.oidc_client_secret_file.empty()) {
+    return Error{Code::kInvalidArgument,
+                 "security.oidc_client_secret_file is set, but security.oidc_client_id is empty: "
+                 "name the console's client at the provider"};
+  }
   provider->client_secret = FALAJ_TRY(read_secret(settings.oidc_client_secret_file));
   if (!provider->client_id.empty()) provider->redirect_uri = FALAJ_TRY(callback_url(options));
   return provider;

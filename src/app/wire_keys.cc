@@ -30,6 +30,14 @@ Result<std::unique_ptr<keys::KeyVault>> open_vault(const Options& options,
   }
   keys::FileVaultOptions file;
   file.path = chosen.vault_file.empty() ? options.data_folder + "/keys.sealed" : chosen.vault_file;
+  struct stat info {};
+  if (missing == keys::IfMissing::kRefuse && stat(file.path.c_str(), &info) != 0) {
+    return Error{ErrorId::kVaultSealed,
+                 file.path +
+                     " does not exist, but keys.db does: this folder was made with keys.vault "
+                     "pkcs11, or with its vault file elsewhere; name the settings of its server "
+                     "(--config FILE)"};
+  }
   file.machine_key_path = options.data_folder + "/machine.key";
   if (!chosen.passphrase_file.empty()) {
     file.passphrase = FALAJ_TRY(

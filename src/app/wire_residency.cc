@@ -33,10 +33,4 @@ Result<std::unique_ptr<security::residency::Exits>> wire_exits(const Options& op
   return exits;
 }
 
-std::vector<std::string> regime_names() {
-  std::vector<std::string> out;
-  for (const auto& regime : built_in_regimes()) out.push_back(regime.name);
-  return out;
-}
-
 }  // namespace falaj::app

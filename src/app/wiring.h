@@ -125,7 +125,6 @@ Status check_listening(const Options& options, Administrators administrators);
 Result<std::unique_ptr<security::residency::Exits>> wire_exits(const Options& options,
                                                                Storage& storage,
                                                                const Clock& clock);
-std::vector<std::string> regime_names();
 
 // Who asks. `make_administrator` gives everything to a principal (the setup link's).
 struct IdentityHooks {

@@ -344,7 +344,7 @@ Result<Zone> Catalog::zone_of(const std::string& project) const {
   return Zone(object.spec.text("zone"));
 }
 
-std::vector<KindInfo> platform_kinds(std::vector<std::string> regimes) {
+std::vector<KindInfo> platform_kinds(std::vector<security::residency::Regime> regimes) {
   return security::residency::kinds(std::move(regimes));
 }
 

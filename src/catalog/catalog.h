@@ -12,6 +12,7 @@
 
 #include "security/audit.h"
 #include "security/context.h"
+#include "security/residency/regime.h"
 #include "storage/objects.h"
 
 namespace falaj::catalog {
@@ -74,6 +75,7 @@ class Catalog {
 
 // Zone, Project and Transfer: the kinds that belong to no module. A Zone's regime must be one of
 // `regimes`, unless there are none to compare with.
-std::vector<storage::KindInfo> platform_kinds(std::vector<std::string> regimes = {});
+std::vector<storage::KindInfo> platform_kinds(
+    std::vector<security::residency::Regime> regimes = {});
 
 }  // namespace falaj::catalog

@@ -64,8 +64,17 @@ Status can_i(const Session& session, const AccessQuestion& question) {
   const Value reply =
       FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/access:decide", body));
   const bool allowed = reply["allowed"].is_bool() && reply["allowed"].as_bool();
-  print(session.format, reply,
-        std::string(allowed ? "yes" : "no") + ": " + reply.text("reason") + "\n");
+  const std::string far = reply.text("out_of_reach");
+  const bool as_file = reply["as_file"].is_bool() && reply["as_file"].as_bool();
+  std::string text = std::string(allowed ? "yes" : "no") + ": " + reply.text("reason") + "\n";
+  if (!far.empty()) {
+    text += std::string("but not where you are") + (as_file ? ", except as a file" : "") + ": " +
+            far + "\n";
+  }
+  print(session.format, reply, text);
+  if (!far.empty() && !as_file) {
+    return Error{ErrorId::kZoneRefused, "granted, but not to where you are: " + question.action};
+  }
   if (allowed) return {};
   return Error{Code::kPermissionDenied, "not allowed: " + question.action};
 }

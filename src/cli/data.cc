@@ -78,7 +78,11 @@ Status ingest(const Session& session, const std::string& view, const std::string
   for (const Value& row : items(report["examples"])) {
     table.add({cell(row["line"]), row.text("reason")});
   }
-  print(session.format, report, table.empty() ? "" : table.str());
+  const std::string kept = report.text("quarantine");
+  const std::string next = kept.empty() ? ""
+                                        : "all of them: falaj quarantine " + kept + " -p " +
+                                              session.target.project + "\n";
+  print(session.format, report, (table.empty() ? "" : table.str()) + next);
   return {};
 }
 

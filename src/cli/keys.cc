@@ -38,9 +38,16 @@ Status show_keys(const Session& session, const std::string& project) {
     table.add({key.text("id").substr(0, 12), place(key), key.text("zone"), cell(key["version"]),
                cell(key["min_version"]), cell(key["data_keys"]), state(key)});
   }
+  Table roots({"ROOT", "ZONE", "SINCE"});
+  for (const Value& root : items(reply["roots"])) {
+    const std::string zone = root.text("zone");
+    roots.add({root.text("id").substr(0, 12), zone.empty() ? "(the machine)" : zone,
+               root.text("created")});
+  }
   print(session.format, reply,
         "root keys: " + std::to_string(items(reply["roots"]).size()) + " in the " +
-            reply.text("vault") + " vault\n" + table.str());
+            reply.text("vault") + " vault, one for each version of a zone's\n" +
+            (roots.empty() ? "" : roots.str() + "\n") + table.str());
   return {};
 }
 

@@ -197,16 +197,21 @@ Status list_objects(const Session& session, const std::string& kind) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Kind known = kind.empty() ? Kind{} : FALAJ_TRY(find_kind(*connection, kind));
   const bool platform = known.scope == KindScope::kPlatform;
-  if (!platform) FALAJ_TRY(check_project(*connection));
   const std::string query = known.name.empty() ? "" : "kind=" + url_encode(known.name);
   const Value reply =
       FALAJ_TRY(connection->get("/api/v1/objects?" + query + (platform ? "&project=" : "")));
   const Value::Array& objects = items(reply["objects"]);
+  if (!platform && objects.empty()) FALAJ_TRY(check_project(*connection));
   const std::string where = platform ? "" : " in project '" + session.target.project + "'";
-  print(session.format, reply,
-        objects.empty() ? "no " + (known.name.empty() ? "object" : known.name) + where +
-                              "; falaj apply -f FILE declares one\n"
-                        : object_table(objects));
+  const std::int64_t hidden = known.name == "Project" ? reply.integer("projects_out_of_reach") : 0;
+  const std::string what = known.name.empty() ? "object" : known.name;
+  std::string text = objects.empty() ? "no " + what + where : object_table(objects);
+  if (objects.empty()) text += hidden > 0 ? "\n" : "; falaj apply -f FILE declares one\n";
+  if (hidden > 0) {
+    text += "not shown, because their data may not go where you are: " + std::to_string(hidden) +
+            " (falaj whoami shows your zone)\n";
+  }
+  print(session.format, reply, text);
   return {};
 }
 

@@ -1,5 +1,6 @@
 // The commands about who may do what, keys, zones and proof.
 #include "cli/internal/tree.h"
+#include "cli/local_file.h"
 
 namespace falaj::cli {
 
@@ -83,6 +84,34 @@ void Tree::add_audit() {
       ->add_option("sequence", words_.sequence, "Number of the entry");
 }
 
+namespace {
+
+bool is_size(std::string_view text) {
+  return !text.empty() && text.size() <= 18 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// How many entries the head has that somebody kept: a number as it is, a file by its second line.
+// Gives what is wrong with it, as CLI11 asks.
+std::string take_held_size(std::string& from) {
+  if (is_size(from)) return "";
+  const Result<std::string> head = read_text(from);
+  if (!head.ok()) return head.error().message;
+  const std::size_t first = head->find('\n');
+  const std::size_t second = first == std::string::npos ? first : head->find('\n', first + 1);
+  const std::string size =
+      second == std::string::npos ? "" : head->substr(first + 1, second - first - 1);
+  if (!is_size(size)) {
+    return "'" + from +
+           "' holds no head: its second line would be the number of entries ('falaj audit head > "
+           "FILE' keeps one)";
+  }
+  from = size;
+  return "";
+}
+
+}  // namespace
+
 // What falaj-verify needs, and what a witness does.
 void Tree::add_proofs(CLI::App& audit) {
   remote(audit, "head", "The newest signed head: keep it, and falaj-verify finds a rewritten log",
@@ -100,7 +129,8 @@ void Tree::add_proofs(CLI::App& audit) {
       audit, "proof", "Proof for falaj-verify: of one entry, or of growth --from a size",
       [this](const Session& s) { return show_audit_proof(s, words_.sequence, words_.held); });
   proof->add_option("sequence", words_.sequence, "Number of the entry");
-  proof->add_option("--from", words_.held, "Entries of the head that you hold");
+  proof->add_option("--from", words_.held, "The head that you hold: its file, or its second line")
+      ->transform(CLI::Validator(take_held_size, ""));
   CLI::App* cosign = remote(
       audit, "cosign", "As a witness: cosign the heads that a Falaj dropped in a folder",
       [this](const Session& s) -> Status {
@@ -197,7 +227,14 @@ void Tree::add_keys() {
 void Tree::add_sign_in() {
   CLI::App* setup =
       remote(root_, "setup", "Make the first administrator, by the link that 'falaj serve' printed",
-             [this](const Session& s) { return set_up(s, words_.file, words_.name); });
+             [this](const Session& s) {
+               // An address that is named wins: the link's is the server's own view of itself.
+               const std::size_t at = words_.file.find("/setup#");
+               const bool named = root_.get_subcommand("setup")->count("--server") > 0;
+               const bool moved = named && at != std::string::npos;
+               return set_up(s, moved ? s.target.server + words_.file.substr(at) : words_.file,
+                             words_.name);
+             });
   setup->add_option("link", words_.file, "https://…/setup#SECRET")->required();
   setup->add_option("--user", words_.name, "Name of the administrator")->required();
   CLI::App* in = remote(root_, "login", "Sign in, and keep a token for later commands",

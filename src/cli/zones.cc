@@ -101,7 +101,11 @@ Status approve_transfer(const Session& session, const std::string& name) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(connection->call(
       net::Method::kPost, "/api/v1/transfers/" + url_encode(name) + ":approve", Value::object()));
-  print(session.format, reply, "Transfer " + name + " is approved\n");
+  const bool before = reply["before"].is_bool() && reply["before"].as_bool();
+  print(session.format, reply,
+        "Transfer " + name +
+            (before ? " was approved already, by " + reply.text("approver") : " is approved") +
+            "\n");
   return {};
 }
 

@@ -16,4 +16,8 @@ namespace falaj::features {
 Result<std::string> read_quarantine(storage::SqlStore& sql, const storage::BlobStore& blobs,
                                     const ProjectName& project, const BlobId& id);
 
+// The FeatureView whose ingest made that quarantine; fails as read_quarantine() does.
+Result<std::string> view_of_quarantine(storage::SqlStore& sql, const ProjectName& project,
+                                       const BlobId& id);
+
 }  // namespace falaj::features

@@ -189,6 +189,8 @@ std::string Target::text() const {
       return kind + " of ?project=";
     case Scope::kObject:
       return kind + name + " of ?project=";
+    case Scope::kHolder:
+      return kind + " that holds" + name + ", of ?project=";
     case Scope::kQualified:
       return kind + name + " as project.name";
     case Scope::kRecord:

@@ -40,6 +40,7 @@ class Target {
     kListed,     // Things of the project of ?project=: shown as far as the caller may see them.
     kProject,    // Things of the project of ?project=, or of "default".
     kObject,     // One of them, by its name.
+    kHolder,     // One of them, by the id of something that it holds.
     kQualified,  // One of them, by "project.name".
     kRecord,     // One, by an id that no other project shares; its own record says whose it is.
     kBody,       // What the body names: the handler asks for each.
@@ -57,6 +58,10 @@ class Target {
   // `parameter` is the path's placeholder that names it.
   static Target object(std::string_view kind, std::string_view parameter) {
     return {Scope::kObject, kind, parameter};
+  }
+  // `parameter` names something that the object holds; the gate finds out which object that is.
+  static Target holder(std::string_view kind, std::string_view parameter) {
+    return {Scope::kHolder, kind, parameter};
   }
   // The kind stands in the path too: `kind_parameter` is its placeholder.
   static Target declared(std::string_view kind_parameter, std::string_view parameter) {

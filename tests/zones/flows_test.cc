@@ -251,7 +251,8 @@ class Site {
       caller.id = "service:test";
       caller.zone = Zone(std::string(net::find_header(request.headers, "X-Caller-Zone")));
       const std::string project = request.query_param("project").value_or("");
-      auto on_sent = FALAJ_TRY(app::admit(*exits_, {route, request, project, caller}));
+      auto on_sent = FALAJ_TRY(
+          app::admit(*exits_, {route, request, {project, "FeatureView", "", nullptr}, caller}));
       return {};
     };
     server_ = net::Server::start({}, router_, gate, metrics_).value();

@@ -5,6 +5,7 @@
 #include "api/native/exchange.h"
 #include "api/native/services.h"
 #include "base/decode.h"
+#include "net/address.h"
 
 namespace falaj::api {
 namespace {
@@ -76,7 +77,29 @@ Value decision_value(const access::AccessRequest& asked, const access::Decision&
   return reply;
 }
 
-Value own_decision(const net::Request& request, const Question& question) {
+// Where the caller is decides too. `out_of_reach`: why an answer about it may not go there;
+// `as_file`: whether a file may all the same (exits serve and export).
+void add_residency(const Services& services, const net::Request& request, const Question& question,
+                   Value& reply) {
+  using security::residency::Caller;
+  security::residency::Flow flow;
+  flow.project = question.project;
+  flow.data = services.exits.zone_of(question.project);
+  if (!flow.data.labelled()) return;
+  const Caller place =
+      net::is_loopback_address(request.peer) ? Caller::kOnThisMachine : Caller::kElsewhere;
+  flow.destination = services.exits.caller_zone(flow.data, principal_of(request).zone, place);
+  flow.object = question.kind + (question.name.empty() ? "" : "/" + question.name);
+  flow.exit = security::residency::Exit::kServe;
+  const auto answered = services.exits.would_pass(flow);
+  if (answered.allowed) return;
+  flow.exit = security::residency::Exit::kExport;
+  reply["out_of_reach"] = answered.rule;
+  reply["as_file"] = services.exits.would_pass(flow).allowed;
+}
+
+Value own_decision(const Services& services, const net::Request& request,
+                   const Question& question) {
   access::AccessRequest asked = asking(request, question.action, question.object());
   asked.reason = question.reason;
   const access::Decision decision = policies_of(request).decide(asked);
@@ -88,6 +111,7 @@ Value own_decision(const net::Request& request, const Question& question) {
     reply["grant"] = "";
     reply["because"] = "denied";
   }
+  if (decision.allowed) add_residency(services, request, question, reply);
   return reply;
 }
 
@@ -95,7 +119,7 @@ Value own_decision(const net::Request& request, const Question& question) {
 Result<Value> decide(const Services& services, const net::Request& request) {
   Question question = FALAJ_TRY(question_of(request));
   if (question.principal.empty() || question.principal == principal_of(request).id) {
-    return own_decision(request, question);
+    return own_decision(services, request, question);
   }
   FALAJ_TRY(check(request, "access.read", question.object()));
   if (services.resolve_subject) {
@@ -150,8 +174,9 @@ Result<Value> denial(Services& services, const net::Request& request) {
     return reply;
   }
   if (found->principal.empty() || found->principal != principal_of(request).id) return unknown;
-  const bool allowed_now =
-      found->because != access::Because::kNotTheirs && may(request, found->action, object);
+  const bool decided_by_grants = found->because != access::Because::kNotTheirs &&
+                                 found->because != access::Because::kOtherZone;
+  const bool allowed_now = decided_by_grants && may(request, found->action, object);
   // What was not found may be another's or nobody's: whose it is would tell which.
   if (!allowed_now && found->told.code == Code::kNotFound) reply["project"] = "";
   reply["reason"] = allowed_now ? "it would be allowed now" : found->told.message;

@@ -125,7 +125,7 @@ net::Route freeze_with_spine_route(Services& services) {
 
 net::Route quarantine_route(Services& services) {
   net::Route route(net::Method::kGet, "/api/v1/quarantine/{id}", net::Permission("data.read"),
-                   net::Target::in_project("FeatureView"),
+                   net::Target::holder("FeatureView", "id"),
                    "The rows that an ingest of ?project= refused, as CSV: line, reason, raw. The "
                    "id is the one that the ingest reported.",
                    [&services](const net::Request& request) {

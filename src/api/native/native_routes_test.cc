@@ -328,9 +328,11 @@ TEST_F(NativeRoutesTest, an_event_stream_ends_with_the_right_to_it) {
              .metrics = world_.metrics,
              .platform_kinds = {},
              .project_of_record = {},
-             .reaches =
+             .out_of_reach =
                  [&](const net::Request&, const security::PrincipalPtr&) {
-                   return [&near](const std::string&) { return near; };
+                   return [&near](const std::string&, const std::string&) {
+                     return std::string(near ? "" : "too far");
+                   };
                  },
              .projects_serving = {}});
   LiveFeed feed(services_);

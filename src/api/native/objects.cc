@@ -40,6 +40,17 @@ Status note_change_denied(const net::Request& request, const catalog::Object& ob
                      {object.project, object.kind, object.name, nullptr}, std::move(outcome));
 }
 
+// A Project's declaration is of the project: its zone, purpose and quota go where its data may.
+const std::string& project_of_object(const catalog::Object& object) {
+  return object.kind == "Project" ? object.name : object.project;
+}
+
+// Whether the caller is where what the object's project holds may be: who may not read it may not
+// change it either, nor learn by trying what it is like.
+Status check_reach(const net::Request& request, const catalog::Object& object) {
+  return admit(request, {project_of_object(object), object.kind, object.name, nullptr});
+}
+
 // Each object is decided by itself, as it is and as it shall be: one that may not be changed stops
 // the whole call before anything is written.
 Status check_objects(Services& services, const net::Request& request,
@@ -55,6 +66,7 @@ Status check_objects(Services& services, const net::Request& request,
     Status may_apply =
         security::access::check_apply(policies_of(request), asking(request, ""), object, before);
     FALAJ_TRY(note_change_denied(request, object, std::move(may_apply)));
+    FALAJ_TRY(check_reach(request, object));
   }
   return {};
 }
@@ -233,6 +245,7 @@ Result<Value> remove(Services& services, const net::Request& request) {
   Status may_remove =
       security::access::check_remove(policies_of(request), asking(request, ""), object);
   FALAJ_TRY(note_change_denied(request, object, std::move(may_remove)));
+  FALAJ_TRY(check_reach(request, object));
   security::RequestContext context = caller_context(request);
   context.project = ProjectName(object.project);
   FALAJ_TRY(services.catalog.remove(context, object.kind, object.project, object.name));
@@ -241,20 +254,36 @@ Result<Value> remove(Services& services, const net::Request& request) {
   return reply;
 }
 
-// A Project's declaration is of the project: its zone, purpose and quota go where its data may.
-const std::string& project_of_object(const catalog::Object& object) {
-  return object.kind == "Project" ? object.name : object.project;
+// How many of the projects that the caller has a grant in are out of reach from where they are.
+Result<std::int64_t> projects_out_of_reach(const Services& services, const net::Request& request) {
+  std::int64_t count = 0;
+  for (const auto& object : FALAJ_TRY(services.catalog.list("Project", ""))) {
+    const bool known =
+        policies_of(request).visible(asking(request, "", {object.name, "", "", nullptr}));
+    if (known && !reaches(request, object.name)) ++count;
+  }
+  return count;
 }
 
-// Of every kind and project: what the caller may read.
+// Of every kind and project: what the caller may read. Who has a grant in the project that is asked
+// for, but is where none of it may go, is told so.
 Result<Value> object_list(Services& services, const net::Request& request) {
-  auto objects = FALAJ_TRY(services.catalog.list(request.query_param("kind").value_or(""),
-                                                 request.query_param("project").value_or("")));
+  const std::string kind = request.query_param("kind").value_or("");
+  const std::string project = request.query_param("project").value_or("");
+  auto objects = FALAJ_TRY(services.catalog.list(kind, project));
   std::erase_if(objects, [&](const catalog::Object& object) {
     return !security::access::may_read(policies_of(request), asking(request, ""), object) ||
-           !reaches(request, project_of_object(object));
+           !reaches(request, project_of_object(object), object.kind + "/" + object.name);
   });
-  return list_value("objects", objects);
+  if (objects.empty() && !project.empty() &&
+      policies_of(request).visible(asking(request, "", {project, "", "", nullptr}))) {
+    FALAJ_TRY(admit(request, {project, kind, "", nullptr}));
+  }
+  Value reply = list_value("objects", objects);
+  if (project.empty()) {
+    reply["projects_out_of_reach"] = FALAJ_TRY(projects_out_of_reach(services, request));
+  }
+  return reply;
 }
 
 }  // namespace

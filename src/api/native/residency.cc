@@ -95,9 +95,11 @@ Result<Value> what_if(const Services& services, const net::Request& request) {
 Result<Value> approve(Services& services, const net::Request& request) {
   const auto context = FALAJ_TRY(context_of(request, services.catalog));
   const std::string& name = request.params.find("name")->second;
-  FALAJ_TRY(services.exits.approve(context, name));
+  const auto approval = FALAJ_TRY(services.exits.approve(context, name));
   Value reply;
   reply["approved"] = name;
+  reply["approver"] = approval.approver;
+  reply["before"] = approval.before;
   return reply;
 }
 

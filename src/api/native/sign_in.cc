@@ -143,10 +143,38 @@ Response redirect(const std::string& where) {
   return response;
 }
 
+std::string html_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<' || c == '>' || c == '&' || c == '"') {
+      out += "&#" + std::to_string(static_cast<int>(c)) + ";";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// The browser of a person stands here: a page, where it takes one, with the same status.
+Response login_refused(const Error& error, const Request& request) {
+  Response response = net::problem(error, request);
+  const std::string_view accepts = net::find_header(request.headers, "Accept");
+  if (accepts.find("text/html") == std::string_view::npos) return response;
+  response.content_type = "text/html; charset=utf-8";
+  response.body =
+      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Not signed in - Falaj"
+      "</title><h1>You are not signed in</h1><p>" +
+      html_text(error.message) + " (" + to_string(error.id) +
+      ").</p><p>If you should have access, tell an administrator of this Falaj server the request "
+      "id " +
+      html_text(request.request_id) + ".</p><p><a href=\"/\">Back to the sign-in</a></p></html>";
+  return response;
+}
+
 Response begin_login(Identity& identity, const Request& request) {
   const Result<security::LoginStart> start =
       identity.begin_provider_login(request.query_param("return_to").value_or("/"));
-  if (!start.ok()) return net::problem(start.error(), request);
+  if (!start.ok()) return login_refused(start.error(), request);
   Response response = redirect(start->url);
   set_cookie(response, kLoginCookie, start->browser, "SameSite=Lax; Max-Age=600");
   return response;
@@ -156,7 +184,7 @@ Response finish_login(Identity& identity, const Request& request) {
   if (const auto error = request.query_param("error")) {
     const bool plain = error->size() < 64 &&
                        error->find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
-    return net::problem(
+    return login_refused(
         Error{ErrorId::kCredentialRefused, "the identity provider refused the sign-in" +
                                                (plain ? ": " + *error : std::string())},
         request);
@@ -167,7 +195,7 @@ Response finish_login(Identity& identity, const Request& request) {
   answer.issuer = request.query_param("iss").value_or("");
   answer.browser = security::find_cookie(net::find_header(request.headers, "Cookie"), kLoginCookie);
   const Result<security::SignedIn> done = identity.finish_provider_login(answer);
-  if (!done.ok()) return net::problem(done.error(), request);
+  if (!done.ok()) return login_refused(done.error(), request);
   Response response = redirect(done->return_to);
   set_session(response, *done);
   set_cookie(response, kLoginCookie, "", "SameSite=Lax; Max-Age=0");

@@ -151,12 +151,18 @@ Result<CK_SLOT_ID> Token::find_slot() const {
   if (rv != CKR_OK) return failed("list slots", rv);
   std::string padded = options_.token;
   padded.resize(32, ' ');
+  std::string labels;
   for (CK_ULONG i = 0; i < count; ++i) {
     CK_TOKEN_INFO info{};
     if (call().C_GetTokenInfo(slots[i], &info) != CKR_OK) continue;
     if (std::memcmp(info.label, padded.data(), 32) == 0) return slots[i];
+    std::string label(reinterpret_cast<const char*>(info.label), sizeof info.label);
+    label.erase(label.find_last_not_of(' ') + 1);
+    if (!label.empty()) labels += (labels.empty() ? "'" : ", '") + label + "'";
   }
-  return device_error("the HSM has no token labelled '" + options_.token + "'");
+  return device_error("the HSM has no token labelled '" + options_.token + "', but " +
+                      (labels.empty() ? "none that has a label" : labels) +
+                      "; SoftHSM2 looks where SOFTHSM2_CONF says: is it set for this process?");
 }
 
 Status Token::open_session() {

@@ -24,6 +24,15 @@ Denial denial_of(const AccessRequest& request, const Decision& decision, Error t
 void Denials::add(Denial denial) {
   MutexLock lock(mutex_);
   tally_.add({denial.principal, denial.action, denial.because}, denial);
+  remember(std::move(denial));
+}
+
+void Denials::keep(Denial denial) {
+  MutexLock lock(mutex_);
+  remember(std::move(denial));
+}
+
+void Denials::remember(Denial denial) {
   recent_.push_back(std::move(denial));
   if (recent_.size() > kKept) recent_.pop_front();
 }

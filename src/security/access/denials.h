@@ -46,6 +46,8 @@ using DenialSummary = DenialTally::Summary;
 class Denials {
  public:
   void add(Denial denial);
+  // To be found by its request id only: the audit log has it already.
+  void keep(Denial denial);
   // The newest with this request id; the last 4096 are kept.
   std::optional<Denial> find(std::string_view request_id) const;
   // What the audit log should be told now.
@@ -53,6 +55,7 @@ class Denials {
 
  private:
   static constexpr std::size_t kKept = 4096;
+  void remember(Denial denial) FALAJ_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::deque<Denial> recent_ FALAJ_GUARDED_BY(mutex_);

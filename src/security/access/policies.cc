@@ -439,6 +439,8 @@ std::string_view because_name(Because because) {
       return "no_permit";
     case Because::kNotTheirs:
       return "not_theirs";
+    case Because::kOtherZone:
+      return "other_zone";
   }
   return "no_permit";
 }
@@ -474,6 +476,8 @@ std::string explain(const AccessRequest& request, const Decision& decision) {
       return "no grant permits " + what;
     case Because::kNotTheirs:
       return what + " would give, or take back, more than the caller holds";
+    case Because::kOtherZone:
+      return what + " may not go where the caller is";
   }
   return what;
 }

@@ -57,6 +57,8 @@ enum class Because : std::uint8_t {
   // Never of decide(): the action is allowed, but not to this end (may_change, may_regroup, what a
   // limited credential may make).
   kNotTheirs,
+  // Never of decide(): the action is allowed, but the bytes may not go where the caller is.
+  kOtherZone,
 };
 std::string_view because_name(Because because);  // "no_permit"
 

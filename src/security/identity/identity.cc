@@ -359,6 +359,7 @@ Status Identity::keep_provider_user(const Principal& principal) {
     made = directory_.add_user(context, user);
   }
   FALAJ_TRY(made);
+  directory_.seen(principal.id);
   changed();
   return {};
 }

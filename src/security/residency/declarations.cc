@@ -44,8 +44,10 @@ Result<std::map<std::string, std::string>> evidence_of(Fields& fields) {
 }
 
 Result<std::vector<Reference>> check_zone(const Object& object,
-                                          const std::vector<std::string>& regimes) {
+                                          const std::vector<Regime>& known_ones) {
   const ZoneInfo info = FALAJ_TRY(decode_zone(object));
+  std::vector<std::string> regimes;
+  for (const Regime& regime : known_ones) regimes.push_back(regime.name);
   const bool known = regimes.empty() || info.regime.empty() ||
                      std::find(regimes.begin(), regimes.end(), info.regime) != regimes.end();
   if (!known) {
@@ -57,6 +59,34 @@ Result<std::vector<Reference>> check_zone(const Object& object,
   }
   if (!info.parent.labelled()) return std::vector<Reference>{};
   return std::vector<Reference>{{"Zone", "", info.parent.name()}};
+}
+
+// The zone and those above it, as they would stand.
+Result<ZoneMap> zones_above(const std::string& zone, const storage::FindObject& find,
+                            const std::vector<Regime>& regimes) {
+  constexpr std::size_t kDepthMax = 64;  // A circle is refused elsewhere.
+  std::vector<ZoneInfo> zones;
+  const Object* at = find({"Zone", "", zone});
+  while (at != nullptr && zones.size() < kDepthMax) {
+    zones.push_back(FALAJ_TRY(decode_zone(*at)));
+    at = zones.back().parent.labelled() ? find({"Zone", "", zones.back().parent.name()}) : nullptr;
+  }
+  return ZoneMap(std::move(zones), regimes);
+}
+
+// What could never be approved is not declared either.
+Status check_transfer(const Object& object, const storage::FindObject& find,
+                      const std::vector<Regime>& regimes) {
+  if (regimes.empty()) return {};
+  const Transfer transfer = FALAJ_TRY(decode_transfer(object));
+  const ZoneMap zones = FALAJ_TRY(zones_above(transfer.from.name(), find, regimes));
+  const std::string missing = lacking(transfer, zones);
+  if (missing.empty()) return {};
+  const Regime* regime = zones.regime_of(transfer.from);
+  return Error(
+      ErrorId::kInvalidArgument,
+      where(object) + " " + missing +
+          (regime == nullptr ? "" : "; `falaj zones regimes " + regime->name + "` says more"));
 }
 
 Status never_changes(const Object& before, const Object& after, std::string_view field,
@@ -133,7 +163,10 @@ Result<Transfer> decode_transfer(const Object& object) {
   return out;
 }
 
-std::vector<KindInfo> kinds(std::vector<std::string> regimes) {
+std::vector<KindInfo> kinds(std::vector<Regime> regimes) {
+  const auto beside = [regimes](const Object& object, const storage::FindObject& find) {
+    return check_transfer(object, find, regimes);
+  };
   const auto zone = [regimes = std::move(regimes)](const Object& object) {
     return check_zone(object, regimes);
   };
@@ -151,9 +184,12 @@ std::vector<KindInfo> kinds(std::vector<std::string> regimes) {
        zone, check_zone_change},
       {"Project", Scope::kPlatform, "A tenant: what is shared by one team, inside one zone.",
        project, check_project_change},
-      {"Transfer", Scope::kProject,
+      {"Transfer",
+       Scope::kProject,
        "The only way across zones: ground, destination and expiry; counts once it is approved.",
-       transfer},
+       transfer,
+       {},
+       beside},
   };
 }
 

@@ -33,9 +33,10 @@ Result<ProjectInfo> decode_project(const storage::Object& object);
 // Without its approval, which is no part of the declaration.
 Result<Transfer> decode_transfer(const storage::Object& object);
 
-// The three kinds. A Zone's regime must be one of `regimes`, unless there are none to compare with.
+// The three kinds. A Zone's regime must be one of `regimes`, unless there are none to compare with;
+// a Transfer must bring what the regime of its origin asks for, as far as that can be declared.
 // Never changed once applied (FJ-2006): a Zone's parent and regime, a Project's zone. What was
 // stored under them was stored because of them.
-std::vector<storage::KindInfo> kinds(std::vector<std::string> regimes);
+std::vector<storage::KindInfo> kinds(std::vector<Regime> regimes);
 
 }  // namespace falaj::security::residency

@@ -32,7 +32,10 @@ constexpr std::int64_t kDayNanos = Duration::days(1).nanos;
 std::int64_t day_of(Timestamp at) { return at.nanos / kDayNanos; }
 std::string day_text(std::int64_t day) { return to_rfc3339({day * kDayNanos}).substr(0, 10); }
 
-AuditEvent event_of(const Flow& flow, const Decision& decision, const FlowCounts& counts) {
+enum class Told : std::uint8_t { kBefore, kAtTheEnd };
+
+AuditEvent event_of(const Flow& flow, const Decision& decision, const FlowCounts& counts,
+                    Told when) {
   Value detail = Value::object();
   detail["exit"] = exit_name(flow.exit);
   detail["from"] = flow.data.name();
@@ -40,11 +43,14 @@ AuditEvent event_of(const Flow& flow, const Decision& decision, const FlowCounts
   detail["rule"] = decision.rule;
   if (!flow.purpose.empty()) detail["purpose"] = flow.purpose;
   if (decision.allowed) {
-    detail["flows"] = counts.flows;
-    detail["bytes"] = counts.bytes;
+    // Bytes of flows that have their entries already, or flows with the bytes that they carried; of
+    // one that is only beginning nobody knows how many it will be.
+    const bool later = counts.flows == 0;
+    if (!later) detail["flows"] = counts.flows;
+    if (counts.bytes > 0 || when == Told::kAtTheEnd) detail["bytes"] = counts.bytes;
     detail["object"] = flow.object;
-    return {"transfer.use", "Transfer/" + flow.project + "/" + decision.transfer,
-            std::move(detail)};
+    return {later ? "transfer.sent" : "transfer.use",
+            "Transfer/" + flow.project + "/" + decision.transfer, std::move(detail)};
   }
   detail["code"] = to_string(decision.error);
   detail["flows"] = counts.refused;
@@ -97,8 +103,9 @@ Value transfer_row(const Transfer& transfer, const std::string& why_not) {
 }
 
 Error not_yours(const std::string& name, const std::string& actor) {
-  return Error(Code::kPermissionDenied, "Transfer " + name + " was declared by " + actor +
-                                            ": somebody else must approve it");
+  return Error(ErrorId::kTransferInvalid,
+               "Transfer " + name + " was declared by " + actor +
+                   ": somebody else must approve it, with the role approver or admin there");
 }
 
 constexpr std::string_view kLocalDeveloper = "user:dev";
@@ -138,7 +145,7 @@ struct Exits::Impl {
   Audit& audit;
   const Clock& clock;
   ExitOptions options;
-  Ledger ledger{};
+  std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   std::array<Habit, kHabits> habits{};
   Mutex refreshing{};  // One at a time, so that an older snapshot never replaces a newer one.
 
@@ -157,13 +164,18 @@ struct Exits::Impl {
     const FlowCounts counts{.flows = decision.allowed ? 1 : 0,
                             .bytes = decision.allowed ? flow.bytes : 0,
                             .refused = decision.allowed ? 0 : 1};
-    std::shared_ptr<FlowCell> cell = ledger.cell(key_of(flow, decision.transfer));
+    std::shared_ptr<FlowCell> cell = ledger->cell(key_of(flow, decision.transfer));
     cell->add(counts);
-    if (!decision.allowed || !decision.transfer.empty()) {
-      ledger.note(context(), flow, decision, counts);
+    if (!decision.allowed) {
+      ledger->note(context(), flow, decision, counts);
+      return refusal(flow, decision);
     }
-    if (!decision.allowed) return refusal(flow, decision);
-    return Passage{std::move(cell)};
+    Passage passage{std::move(cell)};
+    if (!decision.transfer.empty()) {
+      passage.crossing =
+          std::make_shared<Crossing>(ledger, Note{context(), flow, decision, counts}, clock.now());
+    }
+    return passage;
   }
 
   LedgerKey key_of(const Flow& flow, const std::string& transfer) const {
@@ -292,12 +304,17 @@ Result<Passage> Exits::pass_recorded(const RequestContext& context, Flow flow) {
                           .bytes = decision.allowed ? flow.bytes : 0,
                           .refused = decision.allowed ? 0 : 1};
   if (!decision.allowed || !decision.transfer.empty()) {
-    FALAJ_TRY(impl_->audit.record(context, event_of(flow, decision, counts)));
+    FALAJ_TRY(impl_->audit.record(context, event_of(flow, decision, counts, Told::kBefore)));
   }
-  std::shared_ptr<FlowCell> cell = impl_->ledger.cell(impl_->key_of(flow, decision.transfer));
+  std::shared_ptr<FlowCell> cell = impl_->ledger->cell(impl_->key_of(flow, decision.transfer));
   cell->add(counts);
   if (!decision.allowed) return refusal(flow, decision);
-  return Passage{std::move(cell)};
+  Passage passage{std::move(cell)};
+  if (!decision.transfer.empty()) {
+    passage.crossing = std::make_shared<Crossing>(
+        impl_->ledger, Note{context, std::move(flow), decision, {}}, impl_->clock.now());
+  }
+  return passage;
 }
 
 Decision Exits::would_pass(Flow flow) const {
@@ -307,6 +324,7 @@ Decision Exits::would_pass(Flow flow) const {
 
 void Exits::count(const Passage& passage, std::int64_t bytes) {
   passage.cell->add({.bytes = bytes});
+  if (passage.crossing != nullptr) passage.crossing->add(bytes, impl_->clock.now());
 }
 
 Status Exits::check_purpose(const std::string& project, const std::string& purpose,
@@ -335,20 +353,24 @@ Status Exits::check_erasable(const std::string& project, const Zone& zone, Times
                what + " must be kept until " + to_rfc3339(until) + " (zone " + zone.name() + ")");
 }
 
-Status Exits::approve(const RequestContext& context, const std::string& name) {
+Result<Approval> Exits::approve(const RequestContext& context, const std::string& name) {
   const std::string& project = context.project.str();
   const std::string author = FALAJ_TRY(impl_->declared_by(project, name));
   const std::string& approver = actor_of(context);
   if (author == approver && approver != kLocalDeveloper) return not_yours(name, author);
   const auto now = snapshot();
+  Approval approval{approver};
   FALAJ_TRY(impl_->sql.write([&](SqlTransaction& tx) -> Status {
     const Object object = FALAJ_TRY(storage::get_object(tx, "Transfer", project, name));
-    Transfer transfer = FALAJ_TRY(decode_transfer(object));
-    transfer.approver = approver;
+    Transfer transfer = FALAJ_TRY(load_transfer(tx, object));
+    approval.before = !transfer.approver.empty();
+    if (approval.before) approval.approver = transfer.approver;
+    transfer.approver = approval.approver;
     const std::string why = unfit(transfer, now->zones, impl_->clock.now());
     if (!why.empty()) {
       return Error(ErrorId::kTransferInvalid, "Transfer " + name + " " + why);
     }
+    if (approval.before) return {};
     FALAJ_TRY(
         tx.execute("INSERT INTO transfer_approvals (project, name, generation, approver,"
                    " approved_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -363,7 +385,8 @@ Status Exits::approve(const RequestContext& context, const std::string& name) {
         tx, context, {"transfer.approve", "Transfer/" + project + "/" + name, std::move(detail)}));
     return {};
   }));
-  return refresh();
+  FALAJ_TRY(refresh());
+  return approval;
 }
 
 Result<Value> Exits::transfers(const std::string& project) const {
@@ -379,17 +402,17 @@ Result<Value> Exits::transfers(const std::string& project) const {
 }
 
 Status Exits::tick() {
-  Ledger::Taken taken = impl_->ledger.take();
+  Ledger::Taken taken = impl_->ledger->take();
   if (taken.rows.empty() && taken.notes.empty()) return {};
   const Status written = impl_->sql.write([&](SqlTransaction& tx) -> Status {
     FALAJ_TRY(impl_->write_rows(tx, taken.rows));
     for (const Note& note : taken.notes) {
-      FALAJ_TRY(
-          impl_->audit.append(tx, note.context, event_of(note.flow, note.decision, note.counts)));
+      FALAJ_TRY(impl_->audit.append(
+          tx, note.context, event_of(note.flow, note.decision, note.counts, Told::kAtTheEnd)));
     }
     return {};
   });
-  if (!written.ok()) impl_->ledger.put_back(std::move(taken));
+  if (!written.ok()) impl_->ledger->put_back(std::move(taken));
   return written;
 }
 
@@ -402,7 +425,7 @@ Result<std::vector<LedgerRow>> Exits::ledger(const std::string& project) const {
     sum.bytes += counts.bytes;
     sum.refused += counts.refused;
   };
-  for (const auto& [key, counts] : impl_->ledger.waiting()) {
+  for (const auto& [key, counts] : impl_->ledger->waiting()) {
     add({day_text(key.day), key.project, std::string(exit_name(key.exit)), key.from, key.to,
          key.transfer},
         counts);

@@ -59,9 +59,18 @@ struct LedgerRow {
 Value to_value(const LedgerRow& row);
 
 class FlowCell;
-// What became of a flow that may pass: where its bytes are counted later.
+class Crossing;
+// What became of a flow that may pass: where its bytes are counted later. The use of a transfer is
+// audited when the last copy is gone, with the bytes that were counted till then.
 struct Passage {
   std::shared_ptr<FlowCell> cell;
+  std::shared_ptr<Crossing> crossing{};  // Null when it needed no transfer.
+};
+
+// Who approved a Transfer as it is declared now.
+struct Approval {
+  std::string approver;
+  bool before = false;  // Somebody had done so already, and nothing was written.
 };
 
 // A caller, as far as residency cares.
@@ -101,8 +110,9 @@ class Exits {
   // data's regime says of callers without a zone (this machine, or unlabelled and so refused).
   Zone caller_zone(const Zone& data, const Zone& declared, Caller caller) const;
 
-  // Decides, and counts flow.bytes. A refusal (FJ-7030, 7031, 7032) and a use of a transfer are
-  // audited by the next tick(), those that are alike in one entry with their number. Never blocks.
+  // Decides, and counts flow.bytes. A refusal (FJ-7030, 7031, 7032) is audited by the next tick(),
+  // and a use of a transfer (transfer.use) by the next one after the passage is gone, one of hours
+  // every minute; those that are alike in one entry with their number and bytes. Never blocks.
   Result<Passage> pass(const RequestContext& context, Flow flow);
   // An answer of a declared project: caller_zone() and pass() in one, for the hot path. A visit
   // like the last one of its thread, which stayed in its zone under the same declarations, is
@@ -110,7 +120,8 @@ class Exits {
   Result<Passage> answer(const Visit& visit, const std::function<std::string()>& object,
                          const std::function<RequestContext()>& context);
   // The same, but the entry is durable before this returns; FJ-7050 style errors of the log refuse
-  // the flow. For what leaves in bulk: backups, exports, webhooks. Blocks.
+  // the flow. For what leaves in bulk: backups, exports, webhooks. Bytes that are counted later
+  // have an entry of their own (transfer.sent). Blocks.
   Result<Passage> pass_recorded(const RequestContext& context, Flow flow);
   // What pass() would decide; leaves no trace. Never blocks.
   Decision would_pass(Flow flow) const;
@@ -127,9 +138,9 @@ class Exits {
 
   // Approves the Transfer as it is declared now; a change of it needs a new approval. The caller
   // was allowed transfers.approve. FJ-7032 when the transfer could not stand on its regime: then
-  // there is nothing to approve. FJ-0003 when the approver is who declared it last, unless there is
-  // nobody else (the local developer).
-  Status approve(const RequestContext& context, const std::string& transfer);
+  // there is nothing to approve; also when the approver is who declared it last, unless there is
+  // nobody else (the local developer). One that is approved already keeps its approver.
+  Result<Approval> approve(const RequestContext& context, const std::string& transfer);
   // Every transfer of a project (all for ""), with its approver and why it would not count now.
   Result<Value> transfers(const std::string& project) const;
 

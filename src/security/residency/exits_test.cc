@@ -124,6 +124,67 @@ TEST(Exits, a_transfer_counts_once_approved_and_each_use_is_audited) {
   EXPECT_EQ(world.entries("transfer.approve").size(), 1u);
 }
 
+TEST(Exits, the_use_of_a_transfer_is_audited_with_the_bytes_that_crossed) {
+  ZoneWorld world;
+  world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");
+  ASSERT_TRUE(world.exits->approve(world.context("p-ae", "user:officer"), "t1").ok());
+  const auto context = world.context("p-ae");
+  Flow answer = flow("p-ae", "ae", "eu", Exit::kServe);
+  Flow file = flow("p-ae", "ae", "eu");
+  answer.bytes = file.bytes = 0;  // Nobody knows yet.
+  {
+    const auto served = world.exits->pass(context, answer);
+    ASSERT_TRUE(world.exits->tick().ok());
+    EXPECT_TRUE(world.entries("transfer.use").empty()) << "it is on its way";
+    world.exits->count(*served, 300);
+    world.exits->count(*served, 38);
+  }
+  ASSERT_TRUE(world.exits->tick().ok());
+  const auto served = world.entries("transfer.use");
+  ASSERT_EQ(served.size(), 1u);
+  EXPECT_EQ(served[0].detail.integer("flows"), 1);
+  EXPECT_EQ(served[0].detail.integer("bytes"), 338);
+  {
+    const auto exported = world.exits->pass_recorded(context, file);
+    ASSERT_EQ(world.entries("transfer.use").size(), 2u) << "before a byte left";
+    EXPECT_FALSE(world.entries("transfer.use")[0].detail.has("bytes"));
+    world.exits->count(*exported, 600);
+  }
+  ASSERT_TRUE(world.exits->tick().ok());
+  const auto sent = world.entries("transfer.sent");
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].detail.integer("bytes"), 600);
+  EXPECT_EQ(sent[0].object, "Transfer/p-ae/t1");
+  EXPECT_EQ(count_of(*world.exits->ledger("p-ae"), &LedgerRow::bytes), 938);
+}
+
+TEST(Exits, a_use_that_lasts_is_audited_every_minute) {
+  ZoneWorld world;
+  world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");
+  ASSERT_TRUE(world.exits->approve(world.context("p-ae", "user:officer"), "t1").ok());
+  const auto stream = world.exits->pass(world.context("p-ae"), flow("p-ae", "ae", "eu"));
+  for (int second = 0; second < 120; ++second) {
+    world.clock.advance(Duration::seconds(1));
+    world.exits->count(*stream, 1);
+    ASSERT_TRUE(world.exits->tick().ok());
+  }
+  EXPECT_EQ(world.entries("transfer.use").size(), 1u);
+  EXPECT_EQ(world.entries("transfer.sent").size(), 1u);
+}
+
+TEST(Exits, one_that_is_approved_keeps_its_approver) {
+  ZoneWorld world;
+  world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");
+  const auto first = world.exits->approve(world.context("p-ae", "user:officer"), "t1");
+  ASSERT_TRUE(first.ok());
+  EXPECT_FALSE(first->before);
+  const auto second = world.exits->approve(world.context("p-ae", "user:other"), "t1");
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE(second->before);
+  EXPECT_EQ(second->approver, "user:officer");
+  EXPECT_EQ(world.entries("transfer.approve").size(), 1u);
+}
+
 TEST(Exits, a_changed_or_expired_transfer_needs_a_new_approval) {
   ZoneWorld world;
   world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");
@@ -140,7 +201,7 @@ TEST(Exits, a_changed_or_expired_transfer_needs_a_new_approval) {
 TEST(Exits, a_transfer_that_its_regime_refuses_cannot_be_approved) {
   ZoneWorld world;
   world.declare_transfer("user:author", "p-ae-fin", "t1", "ae-fin", "eu");
-  const Status approved = world.exits->approve(world.context("p-ae-fin", "user:officer"), "t1");
+  const auto approved = world.exits->approve(world.context("p-ae-fin", "user:officer"), "t1");
   ASSERT_FALSE(approved.ok());
   EXPECT_EQ(approved.error().id, ErrorId::kTransferInvalid);
   EXPECT_NE(approved.error().message.find("regulator-approval"), std::string::npos);
@@ -187,7 +248,7 @@ TEST(Exits, retention_and_legal_hold_lock) {
 }
 
 TEST(Declarations, what_data_was_kept_under_never_changes) {
-  const auto all = kinds({"law"});
+  const auto all = kinds({ZoneWorld::regime("law", "AE")});
   const auto& zone = all[0];
   storage::Object before;
   before.kind = "Zone";
@@ -206,6 +267,39 @@ TEST(Declarations, what_data_was_kept_under_never_changes) {
   before.spec = *parse_json(R"({"zone": "ae"})");
   after.spec = *parse_json(R"({"zone": "eu"})");
   EXPECT_EQ(all[1].check_change(before, after).error().id, ErrorId::kImmutableField);
+}
+
+TEST(Declarations, a_transfer_that_could_never_be_approved_is_refused) {
+  const auto all = kinds(ZoneWorld::regimes());
+  const auto objects = ZoneWorld::objects();
+  const auto find = [&](const storage::Reference& wanted) -> const storage::Object* {
+    for (const storage::Object& object : objects) {
+      if (object.kind == wanted.kind && object.name == wanted.name) return &object;
+    }
+    return nullptr;
+  };
+  const auto said = [&](std::string_view spec) {
+    storage::Object object;
+    object.kind = "Transfer";
+    object.project = "p";
+    object.name = "t";
+    object.spec = *parse_json(spec);
+    const Status checked = all[2].check_beside(object, find);
+    return checked.ok() ? "" : checked.error().message;
+  };
+  const std::string whim =
+      said(R"({"from":"ae-fin","to":"eu","ground":"whim","expires":"2027-01-01"})");
+  EXPECT_NE(whim.find("none of regime fin (contract)"), std::string::npos) << whim;
+  EXPECT_NE(whim.find("falaj zones regimes fin"), std::string::npos) << whim;
+  const std::string bare =
+      said(R"({"from":"ae-fin","to":"eu","ground":"contract","expires":"2027-01-01"})");
+  EXPECT_NE(bare.find("regulator-approval"), std::string::npos) << bare;
+  EXPECT_EQ(said(R"({"from":"ae-fin","to":"eu","ground":"contract","expires":"2027-01-01",
+                     "evidence":{"regulator-approval":"CB-1"}})"),
+            "");
+  const std::string below =
+      said(R"({"from":"eu-de","to":"ae","ground":"whim","expires":"2027-01-01"})");
+  EXPECT_NE(below.find("regime gdpr"), std::string::npos) << "the regime above: " << below;
 }
 
 TEST(Declarations, a_transfer_is_read_strictly) {

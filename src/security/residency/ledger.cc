@@ -85,4 +85,27 @@ std::map<LedgerKey, FlowCounts> Ledger::waiting() const {
   return out;
 }
 
+Crossing::Crossing(std::shared_ptr<Ledger> ledger, Note use, Timestamp now)
+    : ledger_(std::move(ledger)), use_(std::move(use)), told_(now) {}
+
+Crossing::~Crossing() {
+  const MutexLock lock(mutex_);
+  tell();
+}
+
+void Crossing::add(std::int64_t bytes, Timestamp now) {
+  constexpr Duration kPatience = Duration::minutes(1);
+  const MutexLock lock(mutex_);
+  use_.counts.bytes += bytes;
+  if (now < told_ + kPatience) return;
+  told_ = now;
+  tell();
+}
+
+void Crossing::tell() {
+  if (use_.counts == FlowCounts{}) return;
+  ledger_->note(use_.context, use_.flow, use_.decision, use_.counts);
+  use_.counts = {};
+}
+
 }  // namespace falaj::security::residency

@@ -40,7 +40,8 @@ bool covers_object(const Transfer& transfer, const std::string& object) {
   if (transfer.objects.empty()) return true;
   return std::any_of(transfer.objects.begin(), transfer.objects.end(), [&](const auto& pattern) {
     if (!pattern.ends_with("/*")) return pattern == object;
-    return object.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+    const std::string_view kind = std::string_view(pattern).substr(0, pattern.size() - 2);
+    return object == kind || object.starts_with(std::string(kind) + "/");
   });
 }
 
@@ -55,10 +56,19 @@ bool is_about(const Transfer& transfer, const Flow& flow, const ZoneMap& zones) 
          zones.holds(transfer.to, flow.destination);
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out.empty() ? "it has none" : out;
+}
+
 // "" when it stands; otherwise what the regime still asks of it.
 std::string lacking_for(const Regime& regime, const Transfer& transfer) {
   if (!regime.has_ground(transfer.ground)) {
-    return "stands on ground '" + transfer.ground + "', which is none of regime " + regime.name;
+    std::vector<std::string> grounds;
+    for (const Ground& ground : regime.grounds) grounds.push_back(ground.name);
+    return "stands on ground '" + transfer.ground + "', which is none of regime " + regime.name +
+           " (" + joined(grounds) + ")";
   }
   for (const std::string& kind : regime.evidence) {
     const auto found = transfer.evidence.find(kind);
@@ -72,14 +82,14 @@ std::string lacking_for(const Regime& regime, const Transfer& transfer) {
             ? ", without which storing and processing abroad are refused alike"
             : "";
     return "names exception '" + transfer.exception + "', which is none of regime " + regime.name +
-           std::string(processing);
+           " (" + joined(regime.exceptions) + ")" + std::string(processing);
   }
   return "";
 }
 
 // "" when the transfer covers the flow now; otherwise why not.
-std::string lacking(const Transfer& transfer, const Flow& flow, const ZoneMap& zones,
-                    Timestamp now) {
+std::string uncovered(const Transfer& transfer, const Flow& flow, const ZoneMap& zones,
+                      Timestamp now) {
   std::string why = unfit(transfer, zones, now);
   if (!why.empty()) return why;
   if (!covers_exit(transfer, flow.exit)) {
@@ -115,7 +125,7 @@ Decision decide_crossing(const Flow& flow, const ZoneMap& zones,
   std::string why;
   for (const Transfer& transfer : transfers) {
     if (!is_about(transfer, flow, zones)) continue;
-    const std::string missing = lacking(transfer, flow, zones, now);
+    const std::string missing = uncovered(transfer, flow, zones, now);
     if (missing.empty()) {
       return {true, ErrorId::kZoneRefused,
               "Transfer " + transfer.name + " (ground " + transfer.ground + ", approved by " +
@@ -273,9 +283,7 @@ Duration ZoneMap::breach_deadline(const Zone& zone) const {
   return shortest;
 }
 
-std::string unfit(const Transfer& transfer, const ZoneMap& zones, Timestamp now) {
-  if (transfer.approver.empty()) return "is not approved";
-  if (now >= transfer.expires) return "expired on " + to_rfc3339(transfer.expires);
+std::string lacking(const Transfer& transfer, const ZoneMap& zones) {
   const Regime* regime = zones.regime_of(transfer.from);
   if (regime != nullptr) return lacking_for(*regime, transfer);
   // A regime that is named but not known allows nothing; none at all leaves it to the approver.
@@ -284,6 +292,13 @@ std::string unfit(const Transfer& transfer, const ZoneMap& zones, Timestamp now)
     if (!named.empty()) return "stands on unknown regime " + named;
   }
   return transfer.ground.empty() ? "names no ground" : "";
+}
+
+std::string unfit(const Transfer& transfer, const ZoneMap& zones, Timestamp now) {
+  std::string missing = lacking(transfer, zones);
+  if (transfer.approver.empty()) return "is not approved" + (missing.empty() ? "" : ", " + missing);
+  if (now >= transfer.expires) return "expired on " + to_rfc3339(transfer.expires);
+  return missing;
 }
 
 Decision decide(const Flow& flow, const ZoneMap& zones, std::span<const Transfer> transfers,

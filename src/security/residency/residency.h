@@ -92,12 +92,16 @@ struct Transfer {
   std::string purpose;                          // "" covers any.
   std::string exception;                        // The regime's code, where it demands one.
   std::map<std::string, std::string> evidence;  // Kind → id of the document.
-  std::vector<std::string> objects;  // "FeatureView/activity" or "FeatureView/*"; empty: all.
-  std::vector<Exit> exits;           // Empty: all that a transfer can cover.
+  // "FeatureView/activity", or "FeatureView/*" for each and all of them; empty: all.
+  std::vector<std::string> objects;
+  std::vector<Exit> exits;  // Empty: all that a transfer can cover.
   Timestamp expires{};
   std::string approver;  // "" until somebody with transfers.approve approved this generation.
 };
 
+// What the regime of its origin asks for and the transfer does not bring: "stands on ground 'x',
+// which is none of regime y (a, b)", in words that follow its name. "" when nothing is lacking.
+std::string lacking(const Transfer& transfer, const ZoneMap& zones);
 // Why the transfer would carry nothing now: not approved, expired, or not what the regime of its
 // origin asks for. "" when it stands.
 std::string unfit(const Transfer& transfer, const ZoneMap& zones, Timestamp now);

@@ -112,6 +112,8 @@ TEST(Residency, a_transfer_covers_only_what_it_says) {
   Transfer t = transfer("ae", "eu");
   t.approver = "";
   refused(flow("ae", "eu"), t, "is not approved");
+  t.ground = "whim";
+  refused(flow("ae", "eu"), t, "is not approved, stands on ground 'whim'");
   t = transfer("ae", "eu");
   t.expires = kNow;
   refused(flow("ae", "eu"), t, "expired");
@@ -123,6 +125,11 @@ TEST(Residency, a_transfer_covers_only_what_it_says) {
   refused(flow("ae", "eu"), t, "does not name FeatureView/activity");
   t.objects.emplace_back("FeatureView/*");
   EXPECT_TRUE(ask(flow("ae", "eu"), {t}).allowed);
+  Flow several = flow("ae", "eu");
+  several.object = "FeatureView";  // A list of them.
+  EXPECT_TRUE(ask(several, {t}).allowed);
+  several.object = "FeatureViews/x";
+  EXPECT_FALSE(ask(several, {t}).allowed);
   t.purpose = "marketing";
   refused(flow("ae", "eu"), t, "purpose 'marketing'");
   t = transfer("ae", "eu");

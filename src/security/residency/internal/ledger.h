@@ -96,4 +96,24 @@ class Ledger {
   std::map<std::string, Note> notes_ FALAJ_GUARDED_BY(notes_mutex_);
 };
 
+// One use of a transfer, on its way: tells the ledger when the last who holds it lets go, and one
+// that lasts once a minute. Thread-safe.
+class Crossing {
+ public:
+  // `use` counts what has no entry yet.
+  Crossing(std::shared_ptr<Ledger> ledger, Note use, Timestamp now);
+  ~Crossing();
+  Crossing(const Crossing&) = delete;
+  Crossing& operator=(const Crossing&) = delete;
+  void add(std::int64_t bytes, Timestamp now);
+
+ private:
+  void tell() FALAJ_REQUIRES(mutex_);
+
+  const std::shared_ptr<Ledger> ledger_;
+  Mutex mutex_;
+  Note use_ FALAJ_GUARDED_BY(mutex_);
+  Timestamp told_ FALAJ_GUARDED_BY(mutex_);
+};
+
 }  // namespace falaj::security::residency
