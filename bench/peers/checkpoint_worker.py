@@ -17,7 +17,8 @@ import time
 
 import torch
 
-from checkpoint_saver import Saver, state_bytes
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../src/cli/texts"))
+from checkpoint_saver import Saver, state_bytes  # noqa: E402
 
 LAYERS, WIDTH, BATCH = 25, 1414, 8  # 25 of 8 MB
 

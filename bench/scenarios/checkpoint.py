@@ -1,7 +1,7 @@
 """How long training stands still for a checkpoint of 200 MB: our keeper against torch.save.
 
 Ours is copied into a file in memory by a thread, while the next step looks for its gradients
-(bench/peers/checkpoint_saver.py); `falaj checkpoints keep` persists it with hashes and fsync while
+(`falaj checkpoints saver`); `falaj checkpoints keep` persists it with hashes and fsync while
 training goes on. The peer is torch.save to the same disk, without fsync. Both are read back from
 the disk, and must be what the worker had. The figure is how long the training thread stood still;
 further ones: slower_ms, how much longer the step took beside which it was copied than the one

@@ -1,4 +1,4 @@
-// checkpoints: list, verify, restore, keep.
+// checkpoints: list, verify, restore, keep, saver.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/keeping.h"
+#include "cli/saver.h"
 #include "jobs/checkpoint/archive.h"
 
 extern char** environ;
@@ -103,6 +104,14 @@ Result<int> run_kept(const KeepChoice& choice) {
 }
 
 }  // namespace
+
+Status print_saver() {
+  for (const EmbeddedText& each : training_texts()) {
+    std::fwrite(each.text.data(), 1, each.text.size(), stdout);
+  }
+  std::fflush(stdout);
+  return {};
+}
 
 Status list_kept(const std::string& folder, OutputFormat format) {
   const std::vector<ckpt::Listed> listed = FALAJ_TRY(ckpt::list_checkpoints(folder));

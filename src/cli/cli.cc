@@ -293,12 +293,13 @@ void Tree::add_data() {
     if (!job->get_subcommands().empty()) return;
     exit_ = signed_in([this](const Session& s) -> Status {
       if (words_.name.empty()) return Error{ErrorId::kUsage, "which TrainJob? falaj list TrainJob"};
-      return train(s, words_.name, words_.no_wait ? Wait::kNo : Wait::kWait);
+      return train(s, words_.name, words_.no_wait ? Wait::kNo : Wait::kWait, capture_of(train_));
     });
   });
   job->require_subcommand(0, 1);
   job->add_option("job", words_.name, "TrainJob");
   job->add_flag("--no-wait", words_.no_wait, "Only start it");
+  add_capture(*job, train_);
   add_advise(*job);
   CLI::App* runs = remote(root_, "runs", "List runs, or print one; run a command again",
                           [](const Session&) -> Status { return {}; });
@@ -313,7 +314,7 @@ void Tree::add_data() {
       remote(*runs, "replay", "Run a training or a command again and compare its output",
              [this](const Session& s) { return replay(s, words_.name, replay_); });
   again->add_option("run", words_.name, "Id of a run, or of a job")->required();
-  again->add_option("--code", replay_.code, "Where its code lies now")->capture_default_str();
+  again->add_option("--code", replay_.code, "Where its code lies now (default: here)");
   again->add_option("--seed", replay_.seed, "Another seed than then");
 }
 

@@ -172,6 +172,26 @@ TEST(Objects, are_named_by_two_words_or_by_one) {
   EXPECT_EQ(falaj({"delete", "Grant"}).code, 2);
 }
 
+TEST(Checkpoints, the_saver_travels_inside_the_program) {
+  const Outcome said = falaj({"checkpoints", "saver"});
+  EXPECT_EQ(said.code, 0);
+  EXPECT_TRUE(contains(said.out, "class Saver"));
+  EXPECT_TRUE(contains(said.out, "def fence(self)"));
+}
+
+TEST(Launch, more_devices_than_there_are_are_refused) {
+  const Environment devices("CUDA_VISIBLE_DEVICES", "3,5");
+  const Outcome said = falaj({"launch", "--workers", "3", "--gpus", "1", "--", "true"});
+  EXPECT_EQ(said.code, 2);
+  EXPECT_TRUE(contains(said.err, "for 3 workers are 3 and 2 may be used here")) << said.err;
+}
+
+TEST(Logs, are_asked_for_directly_too) {
+  const Environment server("FALAJ_SERVER", "http://127.0.0.1:1");
+  EXPECT_TRUE(contains(falaj({"logs", "-f", "01JOB"}).err, "127.0.0.1:1"));
+  EXPECT_EQ(falaj({"logs"}).code, 2);
+}
+
 TEST(Audit, a_replay_without_an_entry_says_where_the_numbers_are) {
   const Outcome said = falaj({"audit", "replay"});
   EXPECT_EQ(said.code, 2);

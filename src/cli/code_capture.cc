@@ -115,4 +115,15 @@ Value capture_folder(const std::string& folder, OutsideGit outside) {
   return out;
 }
 
+Value capture_of(const CaptureChoice& choice) {
+  Value capture;
+  if (!choice.no_capture) {
+    capture = choice.code.empty() ? capture_folder(".", OutsideGit::kNothing)
+                                  : capture_folder(choice.code, OutsideGit::kFiles);
+  }
+  if (choice.seed) capture["seed"] = *choice.seed;
+  if (!choice.data.empty()) capture["data"]["training_set"] = choice.data;
+  return capture;
+}
+
 }  // namespace falaj::cli

@@ -55,7 +55,8 @@ Status export_set(const Session& session, const ExportChoice& choice);
 
 // Training. kWait follows the run with a progress bar and fails when it fails.
 enum class Wait : std::uint8_t { kNo, kWait };
-Status train(const Session& session, const std::string& job, Wait wait);
+// `capture` is kept when the job runs a command (jobs/capture.h).
+Status train(const Session& session, const std::string& job, Wait wait, const Value& capture);
 Status show_runs(const Session& session, const std::string& id);
 
 // Simulation (simulate.cc): on this machine, without a server.
@@ -104,6 +105,7 @@ struct LaunchChoice {
   std::string workers = "1";  // N or MIN:MAX
   std::int64_t slots = -1;    // -1: as many as workers at most; with others, 1.
   std::int64_t servers = 0;
+  std::int64_t gpus = 0;  // Of each worker; 0: CUDA_VISIBLE_DEVICES is left alone.
   std::int64_t restarts = 0;
   std::int64_t preemptions = -1;
   std::vector<std::string> rules;

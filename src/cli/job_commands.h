@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/code_capture.h"
 #include "cli/commands.h"
 
 namespace falaj::cli {
@@ -26,10 +27,7 @@ struct JobChoice {
   std::int64_t array = 0;  // 0: one job, which is none.
   std::vector<std::string> after;
   std::vector<std::string> env;  // NAME=value
-  std::string code;              // Folder whose state is kept; "": this one, if git knows it.
-  bool no_capture = false;
-  std::optional<std::int64_t> seed;
-  std::string data;  // TrainingSet whose fingerprint is kept.
+  CaptureChoice capture{};
 };
 // kWait prints the log as it comes and fails when the job fails.
 Status submit_job(const Session& session, const JobChoice& choice, Wait wait);
@@ -46,7 +44,7 @@ Status follow_job(const Session& session, const std::string& id);
 Status show_job_usage(const Session& session);
 
 struct ReplayChoice {
-  std::string code = ".";            // Where the code lies now.
+  std::string code;                  // Where the code lies now; "": here.
   std::optional<std::int64_t> seed;  // Another one than then.
 };
 // Runs a command's job, or a training run, again and compares the outputs' hashes; kConflict,

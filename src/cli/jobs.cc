@@ -56,18 +56,6 @@ std::string pictures(const Value& usage) {
          "\n";
 }
 
-// What the job is made of, so that it can be run again (jobs/capture.h).
-Value capture_of(const JobChoice& choice) {
-  Value capture;
-  if (!choice.no_capture) {
-    capture = choice.code.empty() ? capture_folder(".", OutsideGit::kNothing)
-                                  : capture_folder(choice.code, OutsideGit::kFiles);
-  }
-  if (choice.seed) capture["seed"] = *choice.seed;
-  if (!choice.data.empty()) capture["data"]["training_set"] = choice.data;
-  return capture;
-}
-
 Result<Value> body_of(const JobChoice& choice) {
   Value body;
   body["command"] = Value::array();
@@ -84,7 +72,7 @@ Result<Value> body_of(const JobChoice& choice) {
   if (!choice.runtime.empty()) body["runtime"] = choice.runtime;
   if (!choice.time_max.empty()) body["time_max"] = choice.time_max;
   if (!choice.deadline.empty()) body["deadline"] = choice.deadline;
-  if (Value capture = capture_of(choice); !capture.is_null()) body["capture"] = capture;
+  if (Value capture = capture_of(choice.capture); !capture.is_null()) body["capture"] = capture;
   body["after"] = Value::array();
   for (const std::string& id : choice.after) body["after"].push(id);
   for (const std::string& variable : choice.env) {

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -24,6 +25,7 @@
 #include "cli/keeping.h"
 #include "cli/local_file.h"
 #include "cli/own_machine.h"
+#include "jobs/admission.h"
 #include "launch/agent.h"
 #include "launch/launch.h"
 
@@ -152,6 +154,31 @@ Result<std::unique_ptr<Keeping>> keep_for(const LaunchChoice& choice,
   return keeping;
 }
 
+// What this program may use of the machine's GPUs.
+std::vector<std::string> visible_devices(const launch::Environment& env) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : env) {
+    if (name != "CUDA_VISIBLE_DEVICES") continue;
+    std::istringstream names(value);
+    for (std::string each; std::getline(names, each, ',');) {
+      if (!each.empty()) out.push_back(each);
+    }
+    return out;
+  }
+  for (unsigned i = 0; i < jobs::this_machine().gpus; ++i) out.push_back(std::to_string(i));
+  return out;
+}
+
+Status check_devices(const launch::LocalNodeOptions& node, int slots) {
+  const std::int64_t wanted = std::int64_t{node.devices_each} * slots;
+  if (wanted <= static_cast<std::int64_t>(node.devices.size())) return {};
+  return Error{ErrorId::kUsage, "--gpus " + std::to_string(node.devices_each) + " for " +
+                                    std::to_string(slots) + " workers are " +
+                                    std::to_string(wanted) + " and " +
+                                    std::to_string(node.devices.size()) +
+                                    " may be used here: CUDA_VISIBLE_DEVICES, or /dev/nvidia*"};
+}
+
 Result<launch::LocalNodeOptions> local_node(const LaunchChoice& choice) {
   if (!choice.checkpoints.empty() && !choice.keep.folder.empty()) {
     return Error{ErrorId::kUsage,
@@ -166,6 +193,8 @@ Result<launch::LocalNodeOptions> local_node(const LaunchChoice& choice) {
   node.checkpoint_folder = FALAJ_TRY(checkpoint_folder(choice.checkpoints));
   node.cpus = usable_cpus();
   if (choice.local_rank_argument) node.local_rank = launch::LocalRankArgument::kAppend;
+  node.devices_each = bounded(choice.gpus);
+  if (node.devices_each > 0) node.devices = visible_devices(node.inherited);
   return node;
 }
 
@@ -199,6 +228,7 @@ Result<launch::LaunchOptions> options_of(const LaunchChoice& choice) {
   if (choice.host.empty()) options.node.host = "127.0.0.1";
   options.name = node_name(choice);
   FALAJ_TRY(listen(choice, options));
+  FALAJ_TRY(check_devices(options.node, options.slots));
   return options;
 }
 
@@ -209,6 +239,7 @@ Result<int> join(const LaunchChoice& choice) {
   options.name = node_name(choice);
   options.slots = choice.slots < 0 ? 1 : bounded(choice.slots);
   options.node = FALAJ_TRY(local_node(choice));
+  FALAJ_TRY(check_devices(options.node, options.slots));
   options.tell = tell;
   const sigset_t signals = block_stop_signals();
   const std::unique_ptr<Keeping> keeping = FALAJ_TRY(keep_for(choice, options.node));

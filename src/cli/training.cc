@@ -47,10 +47,12 @@ Result<Value> follow_run(Connection& connection, const std::string& run, const s
   }
 }
 
-Status train(const Session& session, const std::string& job, Wait wait) {
+Status train(const Session& session, const std::string& job, Wait wait, const Value& capture) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
-  const Value started = FALAJ_TRY(connection->call(
-      net::Method::kPost, "/api/v1/train-jobs/" + url_encode(job) + ":run", Value::object()));
+  Value body = Value::object();
+  if (!capture.is_null()) body["capture"] = capture;
+  const Value started = FALAJ_TRY(
+      connection->call(net::Method::kPost, "/api/v1/train-jobs/" + url_encode(job) + ":run", body));
   for (const Value& warning : items(started["warnings"])) {
     std::fprintf(stderr, "warning: %s\n", cell(warning).c_str());
   }

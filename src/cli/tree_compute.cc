@@ -1,6 +1,7 @@
 // The part of the command tree about compute: jobs, simulate, policy plan, launch, topology,
 // checkpoints.
 #include "cli/internal/tree.h"
+#include "cli/saver.h"
 
 namespace falaj::cli {
 namespace {
@@ -55,12 +56,7 @@ void add_request(CLI::App& command, JobChoice& choice) {
       ->allow_extra_args(false);
   command.add_option("--env", choice.env, "NAME=value; may be repeated")->allow_extra_args(false);
   command.add_option("--name", choice.name, "For people");
-  command.add_option("--seed", choice.seed, "Seed: in FALAJ_SEED and PYTHONHASHSEED");
-  command.add_option("--training-set", choice.data, "TrainingSet whose fingerprint is kept");
-  command.add_option(
-      "--code", choice.code,
-      "Folder whose state is kept with the job (default: this one, if git knows it)");
-  command.add_flag("--no-capture", choice.no_capture, "Keep nothing of the code");
+  Tree::add_capture(command, choice.capture);
   command.add_option("command", choice.command, "The program and its arguments, after --")
       ->required();
 }
@@ -84,6 +80,26 @@ void add_keeping(CLI::App& command, KeepChoice& keep) {
 }
 
 }  // namespace
+
+void Tree::add_capture(CLI::App& command, CaptureChoice& choice) {
+  command.add_option("--seed", choice.seed, "Seed: in FALAJ_SEED and PYTHONHASHSEED");
+  command.add_option("--training-set", choice.data, "TrainingSet whose fingerprint is kept");
+  command.add_option(
+      "--code", choice.code,
+      "Folder whose state is kept with the job (default: this one, if git knows it)");
+  command.add_flag("--no-capture", choice.no_capture, "Keep nothing of the code");
+}
+
+// Also as `falaj logs`.
+void Tree::add_logs(CLI::App& parent) {
+  CLI::App* logs = remote(parent, "logs", "Print what a job wrote", [this](const Session& s) {
+    return words_.follow ? follow_job(s, words_.name)
+                         : show_jobs(s, words_.name, JobView::kLog, words_.attempt);
+  });
+  logs->add_option("job", words_.name, "Job id")->required();
+  CLI::Option* follow = logs->add_flag("-f,--follow", words_.follow, "Go on until it ends");
+  logs->add_option("--attempt", words_.attempt, "Of an earlier attempt")->excludes(follow);
+}
 
 void Tree::add_jobs() {
   CLI::App* jobs = remote(root_, "jobs", "Submit commands; list, explain, follow and cancel jobs",
@@ -118,12 +134,8 @@ void Tree::add_jobs() {
          [this](const Session& s) { return explain_job(s, words_.name); });
   of_one("cancel", "Stop a job, or take it out of the queue",
          [this](const Session& s) { return cancel_job(s, words_.name); });
-  CLI::App* logs = of_one("logs", "Print what a job wrote", [this](const Session& s) {
-    return words_.follow ? follow_job(s, words_.name)
-                         : show_jobs(s, words_.name, JobView::kLog, words_.attempt);
-  });
-  CLI::Option* follow = logs->add_flag("-f,--follow", words_.follow, "Go on until it ends");
-  logs->add_option("--attempt", words_.attempt, "Of an earlier attempt")->excludes(follow);
+  add_logs(*jobs);
+  add_logs(root_);
   remote(*jobs, "top", "Jobs that run now and what they take",
          [](const Session& s) { return show_job_usage(s); });
 }
@@ -213,6 +225,11 @@ void Tree::add_launch() {
                     "After a crash start the dead worker alone again");
   command->add_option("--servers", launch_.servers, "Parameter servers beside the workers")
       ->capture_default_str();
+  command
+      ->add_option("--gpus", launch_.gpus,
+                   "GPUs of each worker here: CUDA_VISIBLE_DEVICES is shared out by local rank")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
   command->add_flag("--local-rank-argument", launch_.local_rank_argument,
                     "Append --local_rank=N to the command, as DeepSpeed does");
   command->add_option("--host", launch_.host,
@@ -287,6 +304,9 @@ void Tree::add_checkpoints() {
       with_folder(local(*checkpoints, "keep",
                         "Run a command that saves into $FALAJ_CKPT_DIR, and persist what it saves",
                         [this] { return run_with_keeper(keep_); }));
+  local(*checkpoints, "saver",
+        "Print a Python module that saves weights without making training wait",
+        [this] { return done(print_saver()); });
   add_keeping(*keep, keep_);
   keep->add_option("command", keep_.command, "The command, after --")->required();
 }

@@ -183,6 +183,7 @@ void add_own(Names& env, const Gang& gang, const Place& place, const Surrounding
   env["FALAJ_PORT"] = text(own_port(gang, place));
   env["FALAJ_GRACE_MS"] = text(gang.grace.nanos / 1'000'000);
   env["FALAJ_DEADLINE_FD"] = text(around.deadline_fd);
+  if (around.metrics_fd >= 0) env["FALAJ_METRICS_FD"] = text(around.metrics_fd);
   env["FALAJ_LIGHTGBM_MACHINES"] = machines(gang);
   if (!around.checkpoint_folder.empty()) env["FALAJ_CKPT_DIR"] = around.checkpoint_folder;
   if (!around.restore_path.empty()) env["FALAJ_CKPT_RESTORE"] = around.restore_path;
@@ -191,6 +192,19 @@ void add_own(Names& env, const Gang& gang, const Place& place, const Surrounding
   env["FALAJ_HOSTFILE"] = around.folder + "/hostfile";
   env["OMPI_MCA_orte_default_hostfile"] = env["FALAJ_HOSTFILE"];
   env["FALAJ_LIGHTGBM_MACHINE_LIST"] = around.folder + "/machines";
+}
+
+// Helpers have none.
+void add_devices(Names& env, const Place& place, const Surroundings& around) {
+  if (around.devices_each <= 0) return;
+  std::string own;
+  const auto each = static_cast<std::size_t>(around.devices_each);
+  const std::size_t first = each * static_cast<std::size_t>(place.local_rank);
+  for (std::size_t i = first; i < first + each && i < around.devices.size(); ++i) {
+    own += (own.empty() ? "" : ",") + around.devices[i];
+  }
+  if (place.role != Role::kWorker) own.clear();
+  env["CUDA_VISIBLE_DEVICES"] = env["NVIDIA_VISIBLE_DEVICES"] = own;
 }
 
 Value texts(const std::vector<std::string>& all) {
@@ -272,6 +286,7 @@ Environment environment(const Gang& gang, const Place& place, const Surroundings
   env["TF_CONFIG"] = tf_config(gang, place);
   add_dmlc(env, gang, place);
   add_own(env, gang, place, around);
+  add_devices(env, place, around);
   return {env.begin(), env.end()};
 }
 

@@ -63,6 +63,10 @@ struct Surroundings {
   std::uint16_t rendezvous_port = 0;   // 0: there is none.
   int cpus = 1;                        // Of the machine; shared out as OMP_NUM_THREADS.
   int deadline_fd = 3;                 // Where a notice is read.
+  int metrics_fd = -1;                 // Where reports are written; -1: nowhere.
+  // Of the member, as CUDA_VISIBLE_DEVICES names them: shared out by local rank, so many each.
+  std::vector<std::string> devices = {};
+  int devices_each = 0;  // 0: nothing is said about devices.
 };
 
 // How many free ports a member with so many workers must bring.

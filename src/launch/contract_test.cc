@@ -52,6 +52,24 @@ TEST(Contract, places_are_ranks_in_the_order_of_members) {
   EXPECT_EQ(places_on(gang, 1)[0].local_rank, 0);
 }
 
+TEST(Contract, devices_are_shared_out_by_local_rank) {
+  Gang gang = small_gang();
+  const auto seen = [&](const Place& place, int each) {
+    const Names env = names_of(gang, place, {.devices = {"4", "5", "7"}, .devices_each = each});
+    const auto found = env.find("CUDA_VISIBLE_DEVICES");
+    EXPECT_EQ(found == env.end(), !env.contains("NVIDIA_VISIBLE_DEVICES"));
+    return found == env.end() ? "nothing said" : found->second;
+  };
+  EXPECT_EQ(seen({Role::kWorker, 0, 0, 0}, 1), "4");
+  EXPECT_EQ(seen({Role::kWorker, 1, 0, 1}, 1), "5");
+  EXPECT_EQ(seen(kLast, 2), "4,5") << "the first on its own node";
+  EXPECT_EQ(seen({Role::kWorker, 1, 0, 1}, 2), "7") << "what there is";
+  EXPECT_EQ(seen(kLast, 0), "nothing said");
+  gang.servers = 1;
+  gang.members[0].ports.push_back(9012);
+  EXPECT_EQ(seen({Role::kServer, 0, 0, 0}, 1), "");
+}
+
 TEST(Contract, torchrun) {
   const Names env = names_of(small_gang(), kLast, {.folder = "/run/x", .cpus = 8});
   const Names expected = {{"RANK", "2"},

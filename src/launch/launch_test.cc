@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <set>
 
 #include "launch/testing/gang_fixture.h"
 
@@ -59,6 +61,18 @@ TEST_F(LaunchTest, every_start_is_told_anew_what_to_go_on_from) {
   EXPECT_EQ(launch(std::move(options)).code, 0) << told_;
   EXPECT_EQ(starts, 3);
   EXPECT_EQ(output(), "[0] from nothing\n[0] from /kept/2\n[0] from /kept/3\n");
+}
+
+TEST_F(LaunchTest, reports_go_to_one_file_by_a_descriptor_too) {
+  LaunchOptions options = script("echo from $RANK >&$FALAJ_METRICS_FD", 2);
+  const std::string file = folder_ + "/metrics.jsonl";
+  options.node.inherited.emplace_back("FALAJ_METRICS", file);
+  EXPECT_EQ(launch(std::move(options)).code, 0) << told_;
+  std::ifstream lines(file);
+  std::set<std::string> read;
+  for (std::string line; std::getline(lines, line);) read.insert(line);
+  EXPECT_EQ(read, (std::set<std::string>{"from 0", "from 1"}));
+  EXPECT_EQ(launch(script("test -z \"$FALAJ_METRICS_FD\"", 1)).code, 0);
 }
 
 TEST_F(LaunchTest, without_a_whole_checkpoint_nothing_is_started) {

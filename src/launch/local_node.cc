@@ -1,6 +1,8 @@
 #include "launch/local_node.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,6 +19,7 @@ namespace falaj::launch {
 namespace {
 
 constexpr int kDeadlineFd = 3;
+constexpr int kMetricsFd = 4;
 constexpr int kCannotStart = 127;
 constexpr std::size_t kErrorBytesMax = 64 * 1024;
 
@@ -44,6 +47,17 @@ Status write_file(const std::string& path, const std::string& content) {
   return {};
 }
 
+// The file that FALAJ_METRICS names, for lines of all workers; null when there is none.
+std::shared_ptr<const Descriptor> open_reports(const Environment& env) {
+  for (const auto& [name, path] : env) {
+    if (name != "FALAJ_METRICS" || path.empty()) continue;
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                           S_IRUSR | S_IWUSR));
+    if (file.valid()) return std::make_shared<const Descriptor>(std::move(file));
+  }
+  return nullptr;
+}
+
 bool is_program(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
 // What the threads of one child share with nobody else.
@@ -55,7 +69,9 @@ struct Watched {
 class LocalNode final : public Node {
  public:
   LocalNode(LocalNodeOptions options, NodeEvents events)
-      : options_(std::move(options)), events_(std::move(events)) {}
+      : options_(std::move(options)),
+        events_(std::move(events)),
+        metrics_(open_reports(options_.inherited)) {}
 
   Member member(int workers, int servers) override {
     Member member{options_.host, interface_of(options_.host), workers, {}};
@@ -120,12 +136,14 @@ class LocalNode final : public Node {
     if (options_.local_rank == LocalRankArgument::kAppend) {
       spec.argv.push_back("--local_rank=" + std::to_string(place.local_rank));
     }
-    const Surroundings around{options_.folder, options_.checkpoint_folder, restore_path_,
-                              "127.0.0.1",     options_.rendezvous_port,   options_.cpus,
-                              kDeadlineFd};
+    const Surroundings around{options_.folder,      options_.checkpoint_folder, restore_path_,
+                              "127.0.0.1",          options_.rendezvous_port,   options_.cpus,
+                              kDeadlineFd,          metrics_ ? kMetricsFd : -1, options_.devices,
+                              options_.devices_each};
     spec.env = merged(options_.inherited, environment(gang_, place, around));
     spec.work_dir = options_.work_dir;
     spec.channel_fd = kDeadlineFd;
+    if (metrics_) spec.inherited.push_back({kMetricsFd, metrics_});
     spec.limits.grace = options_.quick_grace;
     const int attempt = gang_.attempt;
     const int process = process_number(gang_, place);
@@ -170,6 +188,7 @@ class LocalNode final : public Node {
 
   const LocalNodeOptions options_;
   const NodeEvents events_;
+  const std::shared_ptr<const Descriptor> metrics_;  // Null: there is no file for reports.
   Gang gang_;
   int member_ = 0;
   std::string restore_path_;

@@ -31,9 +31,12 @@ struct LocalNodeOptions {
   int cpus = 1;
   Duration quick_grace = Duration::seconds(3);
   LocalRankArgument local_rank = LocalRankArgument::kNo;
+  std::vector<std::string> devices{};  // Names of GPUs, shared out so many to each worker.
+  int devices_each = 0;                // 0: CUDA_VISIBLE_DEVICES is as inherited.
 };
 
-// kNotFound when there is no such program. The workers die with this process.
+// kNotFound when there is no such program. The workers die with this process. When FALAJ_METRICS is
+// inherited, each worker finds that file open for appending as FALAJ_METRICS_FD.
 Result<std::unique_ptr<Node>> make_local_node(LocalNodeOptions options, NodeEvents events);
 
 // The program as an absolute path, looked up as execvp does. kNotFound otherwise.

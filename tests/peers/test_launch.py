@@ -144,7 +144,7 @@ class Ddp(LaunchTest):
     def two_machines(self):
         """Words that start a program on each of two machines, and the first one's address.
 
-        Two network namespaces with a cable between them; one machine where that is not permitted.
+        Two network namespaces with a cable between them; skipped where that is not permitted.
         """
         holder = subprocess.Popen(
             ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c",
@@ -160,8 +160,7 @@ class Ddp(LaunchTest):
         self.addCleanup(holder.stdout.close)
         said = holder.stdout.readline()
         if said != "made\n":
-            print("no network namespaces here (", said.strip(), "): both nodes on one address")
-            return [], [], "127.0.0.1"
+            self.skipTest(f"no network namespaces here: {said.strip()}")
         enter = ["nsenter", "--target", str(holder.pid), "--user", "--net", "--mount",
                  "--preserve-credentials"]
         return enter, [*enter, "ip", "netns", "exec", "second"], "10.77.0.1"

@@ -2,6 +2,7 @@
 #include "api/native/exchange.h"
 #include "api/native/services.h"
 #include "base/decode.h"
+#include "jobs/capture.h"
 
 namespace falaj::api {
 namespace {
@@ -11,13 +12,14 @@ Result<Value> run_job(Services& services, const net::Request& request) {
   const Value body = FALAJ_TRY(body_of(request));
   Fields fields(body, "run");
   const std::string manifest = FALAJ_TRY(fields.text("training_set_id"));
+  const Value capture = FALAJ_TRY(jobs::decode_capture(fields.any("capture")));
   FALAJ_TRY(fields.finish());
   const std::string& name = request.params.find("name")->second;
   const std::string engine = FALAJ_TRY(services.trainer.engine_of(context.project, name));
   if (engine == "command") {
     FALAJ_TRY(check(request, "jobs.submit", {context.project.str(), "Job", "", nullptr}));
   }
-  const auto started = FALAJ_TRY(services.trainer.run(context, name, manifest));
+  const auto started = FALAJ_TRY(services.trainer.run(context, name, manifest, capture));
   Value reply;
   reply["run"] = started.run.str();
   reply["job"] = started.job.str();
@@ -49,7 +51,8 @@ std::vector<net::Route> training_routes(Services& services) {
   routes.push_back(value_route(
       Method::kPost, "/api/v1/train-jobs/{name}:run",
       {"training.run", net::Target::object("TrainJob", "name")},
-      "Starts the declared job on its newest frozen set, or on training_set_id.",
+      "Starts the declared job on its newest frozen set, or on training_set_id; of a command, "
+      "capture is kept.",
       [&](const net::Request& request) { return run_job(services, request); }, 202));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/runs", {"models.read", net::Target::listed("Run")},
@@ -62,8 +65,12 @@ std::vector<net::Route> training_routes(Services& services) {
       }));
   routes.push_back(value_route(
       Method::kGet, "/api/v1/runs/{id}", {"models.read", net::Target::record("Run", "id")},
-      "One run.", [&](const net::Request& request) -> Result<Value> {
-        return to_value(FALAJ_TRY(services.runs.get(RunId(request.params.find("id")->second))));
+      "One run, and the job that makes it.", [&](const net::Request& request) -> Result<Value> {
+        const RunId id(request.params.find("id")->second);
+        Value value = to_value(FALAJ_TRY(services.runs.get(id)));
+        const auto job = FALAJ_TRY(services.jobs.of_run(id));
+        value["job"] = job ? Value(job->id.str()) : Value();
+        return value;
       }));
   routes.push_back(
       value_route(Method::kGet, "/api/v1/runs/{id}/metrics/{metric}",

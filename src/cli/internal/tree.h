@@ -24,6 +24,8 @@ class Tree {
   explicit Tree(const Hooks& hooks);
   int run(int argc, char** argv);
   CLI::App& root() { return root_; }
+  // What `jobs submit` and `train` keep of the code.
+  static void add_capture(CLI::App& command, CaptureChoice& choice);
 
  private:
   using Act = std::function<Status(const Session&)>;
@@ -55,6 +57,7 @@ class Tree {
   void add_rollouts();
   void add_watch();
   void add_jobs();
+  void add_logs(CLI::App& parent);
   void add_access();
   void add_audit();
   void add_proofs(CLI::App& audit);
@@ -91,6 +94,7 @@ class Tree {
   InferChoice infer_;
   SimulateChoice simulate_;
   ReplayChoice replay_;
+  CaptureChoice train_;
   LaunchChoice launch_;
   AdviseChoice advise_;
   KeepChoice keep_;
