@@ -34,6 +34,7 @@ std::vector<storage::Migration> all_migrations() {
       jobs::kJobCurvesMigration,
       jobs::kJobPayloadsMigration,
       features::kReachMigration,
+      jobs::kJobDecisionsMigration,
   };
 }
 

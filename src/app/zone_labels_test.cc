@@ -56,8 +56,9 @@ const std::set<std::string> kNoData{
     "webhook_deliveries",
     "loop_state",
     "loop_retrains",
-    "stored_bytes",  // How much a project holds, not what.
-    "emergencies",   // Who broke the glass, and where.
+    "job_decisions",  // How many of what were free, and who was given them.
+    "stored_bytes",   // How much a project holds, not what.
+    "emergencies",    // Who broke the glass, and where.
 };
 
 // Names and types of the columns of a CREATE TABLE.

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/value.h"
+#include "jobs/decision_record.h"
 #include "jobs/queues.h"
 #include "jobs/request.h"
 #include "jobs/scheduling_policy.h"
@@ -92,10 +93,12 @@ struct Verdict {
   std::vector<std::size_t> release;  // … and these kWaiting again.
   std::vector<std::size_t> preempt;
   std::vector<std::pair<std::size_t, Why>> hold;
+  DecisionRecordPtr record{};  // With Telling::kRecorded, when somebody starts or leaves.
 };
 
-// How much is said about those who wait: a replay needs no start times.
-enum class Telling : std::uint8_t { kFull, kNothing };
+// How much is said about those who wait (a replay needs no start times), and whether what was
+// decided upon is kept.
+enum class Telling : std::uint8_t { kFull, kNothing, kRecorded };
 
 // Deterministic. Cost: that of scheduler::decide for one node.
 Verdict judge(const Scene& scene, Timestamp now, Telling telling = Telling::kFull);

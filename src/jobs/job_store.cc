@@ -494,13 +494,20 @@ Event JobStore::requeued(const Job& job, int attempts, const std::string& error)
   return event_of(EventKind::kRequeued, clock_.now(), job.epoch, std::move(detail));
 }
 
-Result<Job> JobStore::begin_attempt(const JobId& id, std::uint16_t gpus) {
+Result<Job> JobStore::begin_attempt(const JobId& id, std::uint16_t gpus,
+                                    const DecisionRecordPtr& decision) {
+  // Packed on this thread: the store's one writer has enough to do.
+  const DecisionRecord::Packed* packed = decision ? &decision->packed() : nullptr;
   std::optional<Job> job;
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
     job = FALAJ_TRY(find_job(tx, id));
     Value detail;
     detail["attempts"] = job->attempts + 1;
     if (gpus != 0) detail["gpus"] = std::int64_t{gpus};
+    if (packed != nullptr) {
+      FALAJ_TRY(add_decision(tx, *packed, {}));
+      detail["decision"] = packed->id;
+    }
     FALAJ_TRY(happen(
         tx, *job, event_of(EventKind::kAdmitted, clock_.now(), job->epoch + 1, std::move(detail))));
     if (job->epoch == 1) return {};

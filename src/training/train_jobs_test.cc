@@ -65,7 +65,7 @@ class TrainJobsTest : public ::testing::Test {
                                features::kFeaturesMigration, features::kReachMigration,
                                tracking::kTrackingMigration, registry::kRegistryMigration,
                                jobs::kJobsMigration, jobs::kJobEventsMigration,
-                               jobs::kJobPayloadsMigration})
+                               jobs::kJobPayloadsMigration, jobs::kJobDecisionsMigration})
                     .ok());
     freeze();
     declare(R"("rounds": 8)");
