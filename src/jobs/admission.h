@@ -58,7 +58,7 @@ struct Candidate {
 
 // What a queue has used.
 struct QueueUse {
-  std::int64_t decayed = 0;         // Core-seconds by itself, halved per half-life.
+  std::int64_t decayed = 0;         // Of its dominant resource, halved per half-life: ledger.h.
   std::vector<std::int64_t> spent;  // Of each of its budgets in this window, with all below it.
 };
 
