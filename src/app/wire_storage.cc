@@ -40,6 +40,7 @@ std::vector<storage::Migration> all_migrations() {
       features::kProfilesMigration,
       features::kArrivalsMigration,
       monitoring::kLineageMigration,
+      jobs::kJobDecisionsMigration,
   };
 }
 

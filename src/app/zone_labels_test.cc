@@ -49,8 +49,9 @@ const std::set<std::string> kNoData{
     "lineage_cursors",  // How far a receiver was told, not what.
     "loop_state",
     "loop_retrains",
-    "stored_bytes",  // How much a project holds, not what.
-    "emergencies",   // Who broke the glass, and where.
+    "job_decisions",  // How many of what were free, and who was given them.
+    "stored_bytes",   // How much a project holds, not what.
+    "emergencies",    // Who broke the glass, and where.
 };
 
 // Names and types of the columns of a CREATE TABLE.

@@ -41,8 +41,8 @@ Status replay_audit(const Session& session, std::int64_t sequence) {
   if (sequence <= 0) {
     return Error{
         ErrorId::kUsage,
-        "say which entry: falaj audit replay N; 'falaj audit list --action loop' shows the "
-        "loop's decisions with their numbers"};
+        "say which entry: falaj audit replay N; 'falaj audit list --action loop.' shows the loop's "
+        "decisions with their numbers, 'scheduler.' those about jobs"};
   }
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(

@@ -79,7 +79,8 @@ void Tree::add_audit() {
       ->add_option("sequence", words_.sequence, "Number of the entry")
       ->required();
   add_proofs(*audit);
-  remote(*audit, "replay", "Recompute a decision of the loop from its recorded inputs",
+  remote(*audit, "replay",
+         "Recompute a decision of the loop, a rollout or the scheduler from its inputs",
          [this](const Session& s) { return replay_audit(s, words_.sequence); })
       ->add_option("sequence", words_.sequence, "Number of the entry");
 }

@@ -462,7 +462,7 @@ Verdict judge(const Scene& scene, Timestamp now, Telling telling) {
   scheduler::Budget budget;
   budget.digest = 0;
   if (telling == Telling::kNothing) budget.explain = scheduler::Explain::kCode;
-  const scheduler::Decisions decided =
+  scheduler::Decisions decided =
       scheduler::decide(drawing.snapshot, scene.policy.policy, now, budget);
   const Resizes resized = worth_it(drawing, scene, decided.resize, now);
   const auto larger = grown(drawing, scene, decided, resized, now);
@@ -483,6 +483,12 @@ Verdict judge(const Scene& scene, Timestamp now, Telling telling) {
   if (telling == Telling::kNothing) return out;
   for (const scheduler::Hold& hold : decided.hold) {
     out.hold.emplace_back(hold.job, why_of(drawing, scene, hold, now));
+  }
+  const bool changes =
+      !out.admit.empty() || !out.preempt.empty() || !out.claim.empty() || !out.resize.empty();
+  if (telling == Telling::kRecorded && changes) {
+    out.record = std::make_shared<const DecisionRecord>(drawing.snapshot, scene.policy.policy, now,
+                                                        budget, std::move(decided));
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/value.h"
+#include "jobs/decision_record.h"
 #include "jobs/queues.h"
 #include "jobs/request.h"
 #include "jobs/scheduling_policy.h"
@@ -58,7 +59,7 @@ struct Candidate {
 
 // What a queue has used.
 struct QueueUse {
-  std::int64_t decayed = 0;         // Core-seconds by itself, halved per half-life.
+  std::int64_t decayed = 0;         // Of its dominant resource, halved per half-life: ledger.h.
   std::vector<std::int64_t> spent;  // Of each of its budgets in this window, with all below it.
 };
 
@@ -97,10 +98,12 @@ struct Verdict {
   // time between preemptions.
   std::vector<Place> resize;
   std::vector<std::pair<std::size_t, Why>> hold;
+  DecisionRecordPtr record{};  // With Telling::kRecorded, when somebody starts or leaves.
 };
 
-// How much is said about those who wait: a replay needs no start times.
-enum class Telling : std::uint8_t { kFull, kNothing };
+// How much is said about those who wait (a replay needs no start times), and whether what was
+// decided upon is kept.
+enum class Telling : std::uint8_t { kFull, kNothing, kRecorded };
 
 // Deterministic. Cost: that of scheduler::decide for one node.
 Verdict judge(const Scene& scene, Timestamp now, Telling telling = Telling::kFull);

@@ -150,7 +150,9 @@ TEST_F(AttemptsTest, a_job_from_before_is_found_by_its_run) {
            return {};
          })
           .ok());
-  ASSERT_TRUE(old->migrate({kJobsMigration, kJobEventsMigration, kJobPayloadsMigration}).ok());
+  ASSERT_TRUE(old->migrate({kJobsMigration, kJobEventsMigration, kJobPayloadsMigration,
+                            kJobDecisionsMigration})
+                  .ok());
   const auto rows = storage::query(*old, "SELECT run FROM jobs ORDER BY id");
   EXPECT_EQ(rows->at(0).text(0), "r1");
   EXPECT_EQ(rows->at(1).text(0), "");

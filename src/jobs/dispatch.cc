@@ -20,6 +20,9 @@ constexpr std::int64_t kRestTimes = 4;
 constexpr std::int64_t kRestMost = 50'000'000;
 // So much is waited for more to end after some have: each look costs as much as many ends.
 constexpr std::int64_t kGather = 4'000'000;
+// Past so many jobs in the scene a decision is recorded only so often.
+constexpr std::size_t kRecordedMost = 2000;
+constexpr std::int64_t kRecordEvery = 1'000'000'000;
 
 }  // namespace
 
@@ -154,7 +157,25 @@ void LocalQueue::decide() {
     if (stopping_ || !anybody_may_change()) return;
     scene = picture();
   }
-  act_on(scene, judge(scene, clock_.now()));
+  // What is decided upon is kept; of very many jobs once a second, so that keeping it does not
+  // cost more than deciding.
+  const std::int64_t now = monotonic_nanos();
+  const bool keep = scene.jobs.size() <= kRecordedMost || now - recorded_ >= kRecordEvery;
+  const Verdict verdict = judge(scene, clock_.now(), keep ? Telling::kRecorded : Telling::kFull);
+  if (verdict.record) recorded_ = now;
+  if (written_down(scene, verdict)) act_on(scene, verdict);
+}
+
+// A decision that makes somebody leave is written before they are told; one that only starts jobs
+// is written with the first of them. False: the store refuses, and it is decided again later.
+bool LocalQueue::written_down(const Scene& scene, const Verdict& verdict) {
+  if (!verdict.record || (verdict.preempt.empty() && verdict.resize.empty())) return true;
+  std::vector<JobId> leaving;
+  for (const std::size_t job : verdict.preempt) leaving.push_back(scene.jobs[job].id);
+  for (const Verdict::Place& place : verdict.resize) leaving.push_back(scene.jobs[place.job].id);
+  const Status kept = store_.keep_decision(*verdict.record, leaving);
+  if (!kept.ok()) log::warn("decision not recorded", {{"error", kept.error().message}});
+  return kept.ok();
 }
 
 // Somebody waits, or could have more workers than it has.
@@ -239,6 +260,7 @@ void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
       seat(*candidate, place);
       candidate->started_at = clock_.now();
       running_[candidate->id] = Running{};
+      running_[candidate->id].decision = verdict.record;
       why_.erase(candidate->id);
       tasks_.push_back({candidate->id, {}, 0});
     }

@@ -501,7 +501,10 @@ Event JobStore::requeued(const Job& job, int attempts, const std::string& error)
   return event_of(EventKind::kRequeued, clock_.now(), job.epoch, std::move(detail));
 }
 
-Result<Job> JobStore::begin_attempt(const JobId& id, const Grant& grant) {
+Result<Job> JobStore::begin_attempt(const JobId& id, const Grant& grant,
+                                    const DecisionRecordPtr& decision) {
+  // Packed on this thread: the store's one writer has enough to do.
+  const DecisionRecord::Packed* packed = decision ? &decision->packed() : nullptr;
   std::optional<Job> job;
   FALAJ_TRY(sql_.write([&](SqlTransaction& tx) -> Status {
     job = FALAJ_TRY(find_job(tx, id));
@@ -510,6 +513,10 @@ Result<Job> JobStore::begin_attempt(const JobId& id, const Grant& grant) {
     if (grant.gpus != 0) detail["gpus"] = std::int64_t{grant.gpus};
     if (job->spec.request.workers) detail["workers"] = grant.workers;
     give_workers(job->spec.request, grant.workers);
+    if (packed != nullptr) {
+      FALAJ_TRY(add_decision(tx, *packed, {}));
+      detail["decision"] = packed->id;
+    }
     FALAJ_TRY(happen(
         tx, *job, event_of(EventKind::kAdmitted, clock_.now(), job->epoch + 1, std::move(detail))));
     if (job->epoch == 1) return {};

@@ -9,12 +9,6 @@ namespace {
 constexpr std::int64_t kHour = Duration::hours(1).nanos;
 constexpr std::size_t kNamesMost = 4096;  // Further names are like none.
 constexpr std::int64_t kObservedMin = 5;  // Fewer ends say nothing.
-constexpr double kGpuWeight = 64;         // A GPU counts as so many processors.
-
-double cpus(const Resources& resources) { return static_cast<double>(resources.cpu_milli) / 1000; }
-double weight(const Resources& resources) {
-  return cpus(resources) + kGpuWeight * static_cast<double>(resources.gpus);
-}
 
 double kept(Duration elapsed, Duration half_life) {
   return std::exp2(-std::max(0.0, elapsed.as_seconds()) / half_life.as_seconds());
@@ -40,7 +34,30 @@ double in_units(scheduler::AllowanceKind kind, double cpu_seconds, double gpu_se
   return 0;
 }
 
+// How much of one resource, as a part of all there is; nothing where there is none.
+double part(double used, double all) { return all > 0 ? used / all : 0; }
+
 }  // namespace
+
+Ledger::Hour Ledger::taken(const Resources& resources, double seconds) {
+  return {seconds * static_cast<double>(resources.cpu_milli) / 1000,
+          seconds * static_cast<double>(resources.gpus),
+          seconds * static_cast<double>(resources.memory_bytes)};
+}
+
+std::int64_t Ledger::dominant(const Hour& use, const Machine& machine) {
+  const double seconds =
+      std::max({part(use.cpu_seconds, static_cast<double>(machine.cpu_milli) / 1000),
+                part(use.gpu_seconds, static_cast<double>(machine.gpus)),
+                part(use.memory_seconds, static_cast<double>(machine.memory_bytes))});
+  return std::llround(std::min(seconds * 1e6, 1e15));
+}
+
+void Ledger::Hour::add(const Hour& more, double factor) {
+  cpu_seconds += factor * more.cpu_seconds;
+  gpu_seconds += factor * more.gpu_seconds;
+  memory_seconds += factor * more.memory_seconds;
+}
 
 Ledger::Account& Ledger::account(const std::string& queue) {
   const auto [at, fresh] = accounts_.try_emplace(queue);
@@ -75,16 +92,16 @@ void Ledger::add(const Spell& spell) {
   for (std::int64_t hour = begin.nanos / kHour; hour * kHour < spell.to.nanos; ++hour) {
     const Duration part{std::min((hour + 1) * kHour, spell.to.nanos) -
                         std::max(hour * kHour, begin.nanos)};
-    own.hours[hour].cpu_seconds += part.as_seconds() * cpus(resources);
-    own.hours[hour].gpu_seconds += part.as_seconds() * static_cast<double>(resources.gpus);
+    own.hours[hour].add(taken(resources, part.as_seconds()));
   }
   own.hours.erase(own.hours.begin(), own.hours.lower_bound((spell.to - kLookBack).nanos / kHour));
-  const double used = (spell.to - spell.from).as_seconds() * weight(resources);
+  Hour used = taken(resources, (spell.to - spell.from).as_seconds());
   if (spell.to >= own.at) {
-    own.use = own.use * kept(spell.to - own.at, half_life_) + used;
+    used.add(own.use, kept(spell.to - own.at, half_life_));
+    own.use = used;
     own.at = spell.to;
   } else {
-    own.use += used * kept(own.at - spell.to, half_life_);
+    own.use.add(used, kept(own.at - spell.to, half_life_));
   }
   if (spell.ended != Spell::Ended::kByItself) return;
   Candidate job;
@@ -99,28 +116,27 @@ void Ledger::set_half_life(Duration half_life, Timestamp now) {
   if (half_life == half_life_) return;
   half_life_ = half_life;
   for (auto& [name, own] : accounts_) {
-    own.use = 0;
+    own.use = {};
     own.at = now;
     for (const auto& [hour, part] : own.hours) {
       const Timestamp middle{hour * kHour + kHour / 2};
-      own.use +=
-          (part.cpu_seconds + kGpuWeight * part.gpu_seconds) * kept(now - middle, half_life_);
+      own.use.add(part, kept(now - middle, half_life_));
     }
   }
 }
 
 void Ledger::count_use(Scene& scene, Timestamp now) const {
-  std::map<std::string, double, std::less<>> use;
+  std::map<std::string, Hour, std::less<>> use;
   for (const auto& [name, own] : accounts_) {
-    use[name] = own.use * kept(now - own.at, half_life_);
+    use[name].add(own.use, kept(now - own.at, half_life_));
   }
   for (const Candidate& job : scene.jobs) {
     if (!runs(job) || job.started_at >= now) continue;
-    use[queue_name(job.project, job.request.queue)] +=
-        (now - job.started_at).as_seconds() * weight(job.request.resources);
+    use[queue_name(job.project, job.request.queue)].add(
+        taken(job.request.resources, (now - job.started_at).as_seconds()));
   }
   for (const auto& [name, amount] : use) {
-    scene.use[name].decayed = std::llround(std::min(amount, 1e15));
+    scene.use[name].decayed = dominant(amount, scene.machine);
   }
 }
 
@@ -161,8 +177,7 @@ void Ledger::count_budgets(Scene& scene, Timestamp now) const {
     if (!runs(job)) continue;
     charge(queue_name(job.project, job.request.queue), [&](Timestamp begin) {
       const double elapsed = std::max(0.0, (now - std::max(job.started_at, begin)).as_seconds());
-      const Resources& resources = job.request.resources;
-      return Hour{elapsed * cpus(resources), elapsed * static_cast<double>(resources.gpus)};
+      return taken(job.request.resources, elapsed);
     });
   }
 }

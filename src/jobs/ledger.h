@@ -1,6 +1,10 @@
 // jobs/ledger.h — what queues have used and how long their jobs ran, added up from attempts that
 // are over.
 //
+// The use of a queue is that of its dominant resource: for how many microseconds it would have kept
+// the whole machine busy, of processors, memory or GPUs whichever is most. Each is halved per
+// half-life by itself; queues above one another add up.
+//
 // It is made of job_events at the start and goes on with every attempt that ends; the replay of
 // another policy keeps one in simulated time. Not thread-safe.
 #pragma once
@@ -42,10 +46,14 @@ class Ledger {
   struct Hour {
     double cpu_seconds = 0;
     double gpu_seconds = 0;
+    double memory_seconds = 0;  // Of bytes.
+    void add(const Hour& more, double factor = 1);
   };
+  static Hour taken(const Resources& resources, double seconds);
+  static std::int64_t dominant(const Hour& use, const Machine& machine);
   struct Account {
     std::map<std::int64_t, Hour> hours;  // By hours since 1970.
-    double use = 0;                      // Decayed, as of `at`.
+    Hour use;                            // Decayed, as of `at`.
     Timestamp at{};
     std::uint32_t tenant = 0;  // To the predictor.
   };

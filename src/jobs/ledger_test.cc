@@ -62,11 +62,11 @@ TEST(Ledger, use_is_halved_per_half_life) {
   Scene s = scene({}, {queue("a"), queue("b")});
   s.policy.policy.order.share = 1000;
   ledger.inform(s, kNow);
-  EXPECT_EQ(s.use["pay/a"].decayed, 1800);
-  EXPECT_EQ(s.use["pay/b"].decayed, 3600);
+  EXPECT_EQ(s.use["pay/a"].decayed, 1'800'000'000);
+  EXPECT_EQ(s.use["pay/b"].decayed, 3'600'000'000);
   s.policy.half_life = Duration::days(1);
   ledger.inform(s, kNow);
-  EXPECT_NEAR(static_cast<double>(s.use["pay/a"].decayed), 3600.0 / 128, 1.5);
+  EXPECT_NEAR(static_cast<double>(s.use["pay/a"].decayed) / 1e6, 3600.0 / 128, 1.5);
 }
 
 TEST(Ledger, a_queue_that_used_its_part_goes_later) {
@@ -91,8 +91,63 @@ TEST(Ledger, what_runs_counts_as_used) {
   Scene s = scene({runs}, {queue("a")});
   s.policy.policy.order.share = 1;
   ledger.inform(s, kNow);
-  EXPECT_EQ(s.use["pay/a"].decayed, 3600);
+  EXPECT_EQ(s.use["pay/a"].decayed, 3'600'000'000);
   EXPECT_EQ(s.jobs[0].attained, 3600);
+}
+
+TEST(Ledger, what_a_queue_used_most_of_counts_be_it_memory) {
+  Ledger ledger;
+  Spell hog = spell("hog", kNow - Duration::hours(1), Duration::hours(1));
+  hog.request.resources = {100, 4 * kGi, 0};  // A tenth of the processor, all of the memory.
+  ledger.add(hog);
+  Spell modest = spell("modest", kNow - Duration::hours(1), Duration::hours(1));
+  modest.request.resources = {500, kGi / 2, 0};
+  ledger.add(modest);
+  Scene s =
+      scene({job("first", 1, "hog"), job("second", 2, "modest")}, {queue("hog"), queue("modest")});
+  s.policy.policy.order.share = 1000;
+  ledger.inform(s, kNow);
+  EXPECT_EQ(admitted(s), std::vector<std::string>{"second"});
+  s.machine.memory_bytes *= 16;  // Of this much the hog's is little.
+  ledger.inform(s, kNow);
+  EXPECT_EQ(admitted(s), std::vector<std::string>{"first"});
+}
+
+TEST(Ledger, one_of_two_gpus_is_half_the_machine) {
+  Ledger ledger;
+  ledger.add(spell("a", kNow, Duration::hours(1), 1));
+  Scene s = scene({}, {queue("a")});
+  s.machine.cpu_milli = 8000;
+  s.policy.policy.order.share = 1000;
+  ledger.inform(s, kNow);
+  EXPECT_EQ(s.use["pay/a"].decayed, 1'800'000'000);
+}
+
+// A clock that is set back by a day, and one that is set on: nothing negative comes of it, and what
+// was known is known again.
+TEST(Ledger, a_clock_that_jumps_does_no_harm) {
+  Ledger ledger;
+  ledger.add(spell("a", kNow, Duration::hours(1)));
+  Spell backwards = spell("a", kNow, Duration::hours(1));
+  backwards.to = backwards.from - Duration::days(1);
+  ledger.add(backwards);
+  Candidate runs = job("runs", 1, "a");
+  runs.stage = Stage::kRunning;
+  runs.started_at = kNow;
+  QueueSpec own = queue("a");
+  own.budgets = {{Per::kDay, scheduler::AllowanceKind::kGpuSeconds, 3'600'000}};
+  for (const Duration jump : {Duration{} - Duration::days(1), Duration::days(1), Duration{}}) {
+    Scene s = scene({runs, job("waits", 2, "a")}, {own});
+    s.policy.policy.order.share = 1000;
+    ledger.inform(s, kNow + jump);
+    EXPECT_GE(s.use["pay/a"].decayed, 0);
+    EXPECT_GE(s.use["pay/a"].spent[0], 0);
+    EXPECT_GE(s.jobs[0].attained, 0);
+    EXPECT_GT(s.jobs[0].run_max.nanos, 0);
+    const Verdict verdict = judge(s, kNow + jump, Telling::kRecorded);
+    EXPECT_TRUE(verdict.preempt.empty());
+    for (const auto& [position, why] : verdict.hold) EXPECT_GE(why.latest, why.earliest);
+  }
 }
 
 TEST(Ledger, a_budget_counts_its_window_and_all_below_it) {

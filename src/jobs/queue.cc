@@ -55,7 +55,7 @@ exec::ChildExit stopped_exit() {
 LocalQueue::LocalQueue(const QueueOptions& options, storage::SqlStore& sql, security::Audit& audit,
                        telemetry::Metrics& metrics, const Clock& clock)
     : options_(options),
-      store_(sql, audit, clock),
+      store_(sql, audit, clock, options.decisions_bytes_max),
       metrics_(metrics),
       clock_(clock),
       gauges_(metrics),

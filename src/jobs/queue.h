@@ -120,6 +120,7 @@ extern const storage::Migration kJobsMigration;
 extern const storage::Migration kJobEventsMigration;
 extern const storage::Migration kJobCurvesMigration;
 extern const storage::Migration kJobPayloadsMigration;
+extern const storage::Migration kJobDecisionsMigration;
 
 // What a job printed, from some byte on.
 struct LogPart {
@@ -157,6 +158,8 @@ struct QueueOptions {
   int writes_max = 6;
   Duration write_wait = Duration::milliseconds(50);
   WaitLimits waits{};
+  // So many bytes of what was decided upon are kept for replays; the oldest go first.
+  std::int64_t decisions_bytes_max = std::int64_t{64} << 20;
   Machine machine = this_machine();  // What jobs share; its engines_max is not looked at.
   // Whether work of the context's project may be done on this machine (residency). Empty: yes.
   std::function<Status(const security::RequestContext&)> admits{};
@@ -216,6 +219,10 @@ class Queue {
   // Whether guard-rails hold for such a change: it is of the policy in force, or of queues under
   // one.
   virtual Result<bool> guarded(const std::vector<storage::Object>& changes) const = 0;
+  // Decides again what the entry `scheduler.decide` says was decided, from what was kept, and
+  // verifies it: see jobs/decision_record.h. kNotFound when that is kept no more, FJ-1006 for
+  // another entry.
+  virtual Result<Value> replay_decision(const security::AuditEntry& entry) const = 0;
   // What runs now, of one project, and the machine it shares.
   virtual Result<std::vector<Usage>> usage(const ProjectName& project) const = 0;
   virtual const Machine& machine() const = 0;

@@ -512,5 +512,26 @@ TEST_F(CommandsTest, what_a_queue_has_used_is_remembered_by_the_next_server) {
   EXPECT_EQ(ended(first).status, JobStatus::kSucceeded);
 }
 
+// The wall clock is set back by a day and then on by two, while a job runs and others come and go.
+// Limits of run time are counted by another clock.
+TEST_F(CommandsTest, a_clock_that_jumps_ends_nobody_and_holds_nobody_up) {
+  queue_->start();
+  const JobId runs_on = submit(spec_of(gated("a")));
+  EXPECT_EQ(runs("a"), runs_on.str() + "-1");
+  const JobId before = submit(spec_of("true"));
+  EXPECT_EQ(ended(before).status, JobStatus::kSucceeded);
+  clock_.advance(Duration{} - Duration::days(1));
+  EXPECT_EQ(ended(submit(spec_of("true"))).status, JobStatus::kSucceeded);
+  EXPECT_EQ(queue_->get(runs_on)->status, JobStatus::kRunning);
+  clock_.advance(Duration::days(2));
+  EXPECT_EQ(ended(submit(spec_of("true"))).status, JobStatus::kSucceeded);
+  EXPECT_EQ(queue_->get(runs_on)->status, JobStatus::kRunning);
+  clock_.advance(Duration{} - Duration::days(2));
+  reopen();
+  queue_->start();
+  go("a");
+  EXPECT_EQ(ended(runs_on).status, JobStatus::kSucceeded);
+}
+
 }  // namespace
 }  // namespace falaj::jobs

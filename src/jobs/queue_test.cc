@@ -113,10 +113,10 @@ class BrokenSql final : public storage::SqlStore {
 class QueueTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(
-        sql_->migrate({storage::kObjectsMigration, security::kAuditMigration, kJobsMigration,
-                       kJobEventsMigration, kJobCurvesMigration, kJobPayloadsMigration})
-            .ok());
+    ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration,
+                               kJobsMigration, kJobEventsMigration, kJobCurvesMigration,
+                               kJobPayloadsMigration, kJobDecisionsMigration})
+                    .ok());
     reopen();
   }
   void reopen(std::size_t waiting_max = 100) {

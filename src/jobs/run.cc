@@ -75,6 +75,7 @@ bool LocalQueue::release(const JobId& id, Next next) {
 void LocalQueue::note_beginning(const JobId& id) {
   MutexLock lock(mutex_);
   running_[id].began = clock_.now();
+  running_[id].decision.reset();
 }
 
 // What an attempt used is written into the ledger as it ends; job_events say the same at a start.
@@ -112,7 +113,7 @@ LocalQueue::Next LocalQueue::run(const JobId& id) {
     exit.code = kSigkill;
     return settle(*before, handler->finish(*before, exit, work_dir(*before)));
   }
-  auto job = retried([&] { return store_.begin_attempt(id, grant_of(id)); });
+  auto job = retried([&] { return begin(id); });
   if (job.ok()) note_beginning(id);
   if (job.ok()) return handler == nullptr ? start_command(*job) : attempt(*job, *handler);
   log::error("job not started", {{"job", id.str()}, {"error", job.error().message}});

@@ -43,6 +43,17 @@ Grant LocalQueue::grant_of(const JobId& id) const {
   return at == line_.end() ? Grant{} : Grant{at->second.gpus, at->second.workers};
 }
 
+// Writes down that an attempt begins, with the decision that admitted it.
+Result<Job> LocalQueue::begin(const JobId& id) {
+  DecisionRecordPtr decision;
+  {
+    MutexLock lock(mutex_);
+    const auto found = running_.find(id);
+    if (found != running_.end()) decision = found->second.decision;
+  }
+  return store_.begin_attempt(id, grant_of(id), decision);
+}
+
 LocalQueue::Next LocalQueue::start_command(const Job& job) {
   const AttemptId id = newest(job);
   const AttemptFiles files = attempt_files(options_.work_folder, id);
@@ -132,7 +143,7 @@ std::optional<LocalQueue::Next> LocalQueue::run_at_once(const JobId& id) {
       return std::nullopt;
     }
   }
-  const auto job = store_.begin_attempt(id, grant_of(id));
+  const auto job = begin(id);
   if (!job.ok()) return std::nullopt;
   note_beginning(id);
   return start_command(*job);

@@ -65,9 +65,13 @@ struct Life {
 };
 
 std::vector<storage::Migration> migrations() {
-  return {tracking::kTrackingMigration,     jobs::kJobsMigration,
-          jobs::kJobEventsMigration,        jobs::kJobPayloadsMigration,
-          monitoring::kMonitoringMigration, kLoopMigration};
+  return {tracking::kTrackingMigration,
+          jobs::kJobsMigration,
+          jobs::kJobEventsMigration,
+          jobs::kJobPayloadsMigration,
+          jobs::kJobDecisionsMigration,
+          monitoring::kMonitoringMigration,
+          kLoopMigration};
 }
 
 // 400 customers; fraud is a large amount. Labels are spread over 60 days, so the gate of 7 days has

@@ -196,5 +196,26 @@ TEST(Decide, certifies_what_it_decided_upon) {
   EXPECT_NE(d.certificate.snapshot, digest(s));
 }
 
+TEST(Decide, what_it_decided_upon_is_had_again_from_its_bytes) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    Dice dice(seed);
+    Snapshot s = random_snapshot(dice);
+    const Policy policy = random_policy(dice);
+    apply(s, decide(s, policy, kNow, Budget{}), kNow);
+    const std::string bytes = encode(s);
+    const auto again = decode_snapshot(bytes);
+    const auto rules = decode_policy(encode(policy));
+    ASSERT_TRUE(again.ok() && rules.ok()) << "seed " << seed;
+    EXPECT_EQ(sha256(bytes), digest(s));
+    EXPECT_EQ(digest(*again), digest(s));
+    EXPECT_EQ(encode(decide(*again, *rules, kNow, Budget{})),
+              encode(decide(s, policy, kNow, Budget{})));
+    for (std::size_t cut = 0; cut < bytes.size(); cut += 97) {
+      EXPECT_FALSE(decode_snapshot(std::string_view(bytes).substr(0, cut)).ok());
+    }
+    EXPECT_FALSE(decode_snapshot(bytes + '\0').ok());
+  }
+}
+
 }  // namespace
 }  // namespace falaj::scheduler

@@ -1,4 +1,5 @@
-// scheduler/encode.h — numbers as little-endian bytes, the same on every machine, for digests.
+// scheduler/encode.h — numbers as little-endian bytes, the same on every machine, for digests
+// and for what is kept of a decision.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,14 @@ class Encoder {
 
   std::string out_;
 };
+
+// What was decided upon, and back. The bytes are those that the digests are of. Decoding refuses
+// (kInvalidArgument) what ends too early or too late or names a word that there is not; whether
+// positions exist is for check(Snapshot) to say.
+std::string encode(const Snapshot& snapshot);
+std::string encode(const Policy& policy);
+Result<Snapshot> decode_snapshot(std::string_view bytes);
+Result<Policy> decode_policy(std::string_view bytes);
 
 // What a certificate says was decided upon. Cost: about a millisecond a megabyte.
 Sha256 digest(const Snapshot& snapshot);

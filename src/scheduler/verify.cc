@@ -6,7 +6,6 @@
 
 namespace falaj::scheduler {
 namespace {
-
 __extension__ using Wide = __int128;
 // By rule, whose it is and which of theirs: how much is used, and how much there is.
 using Book = std::map<std::tuple<std::string_view, Index, Index>, std::pair<Wide, Wide>>;
@@ -14,7 +13,7 @@ using Book = std::map<std::tuple<std::string_view, Index, Index>, std::pair<Wide
 // {slices, bits of where it may begin, thousandths of the GPU} per profile.
 constexpr std::int64_t kCut[][3] = {{8, 1, 1000},   {1, 0x7f, 125}, {2, 0x55, 250}, {2, 0x15, 250},
                                     {4, 0x11, 500}, {4, 1, 500},    {8, 1, 1000}};
-const std::int64_t* profile(const TaskGroup& g) { return kCut[static_cast<int>(g.gpu.mig)]; }
+auto profile(const TaskGroup& g) { return kCut[static_cast<int>(g.gpu.mig)]; }
 bool cut(const TaskGroup& g) { return g.gpu.count > 0 && g.gpu.mig != MigProfile::kWhole; }
 bool within(const std::vector<PodPlacement>& a, const std::vector<PodPlacement>& b) {
   const auto more = [&](auto& p) { return std::ranges::count(a, p) > std::ranges::count(b, p); };
@@ -212,7 +211,6 @@ struct Verifier {
     for (const auto& [job, where] : claims) need("potential", job, false);  // Without a step.
   }
 };
-
 }  // namespace
 
 std::string marks(const Snapshot& s, const Certificate& by, const Holding& running) {
@@ -250,6 +248,9 @@ std::vector<Violation> verify(const Snapshot& snapshot, const Policy& policy, Ti
                               const Decisions& decisions) {
   Verifier v{snapshot, policy, now, decisions};
   if (!check(snapshot, decisions).ok()) return {{"form", 0}};
+  const Certificate& c = decisions.certificate;  // Of a call that made no digests they are zero.
+  if (c.snapshot != Sha256{} && c.snapshot != digest(snapshot)) return {{"other", 0}};
+  if (c.policy != Sha256{} && c.policy != digest(policy)) return {{"other", 0}};
   v.outcomes();
   if (!v.found.empty()) return v.found;  // The rest would only repeat it.
   for (const auto& [job, where] : v.fresh) v.place(job, *where);

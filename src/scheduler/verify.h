@@ -1,17 +1,16 @@
 // scheduler/verify.h — checks decisions against the rules without knowing how they were found.
 //
-// Shares only the types with decide(), counts all again from nothing, and is slow and short: this
-// page and verify.cc are what one has to read to trust that no rule is broken and that preemption
-// ends. Whether order, shares and rights are those of the policy: conform.h.
+// Shares only types and their bytes with decide(), counts all again, and is slow and short: this
+// page and verify.cc are what one reads to trust that no rule is broken and that preemption ends.
+// Whether order, shares and rights are those of the policy: conform.h.
 #pragma once
 
 #include <map>
 
 #include "scheduler/decisions.h"
-#include "scheduler/policy.h"
+#include "scheduler/encode.h"
 
 namespace falaj::scheduler {
-
 using Holding = std::map<Index, const Placement*>;  // Who holds which place at one moment.
 
 struct Violation {

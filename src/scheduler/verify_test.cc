@@ -30,7 +30,13 @@ struct Planted : ::testing::Test {
     gang = add_job(s, b, pair);
     mine = add_job(s, b, whole);
     s.jobs[single].priority = s.jobs[gang].priority = 1;
-    d = decide(s, policy, kNow, Budget{});
+    d = decide(s, policy, kNow, without_digests());
+  }
+  // So that faults may be planted in the snapshot too.
+  static Budget without_digests() {
+    Budget budget;
+    budget.digest = 0;
+    return budget;
   }
   bool caught(std::string_view rule) {
     const auto found = verify(s, policy, kNow, d);
@@ -205,9 +211,9 @@ TEST_F(Planted, pods_that_are_moved_or_taken_for_nobody) {
 
 TEST_F(Planted, a_place_that_is_kept_for_another) {
   apply(s, d, kNow);
-  d = decide(s, policy, kNow, Budget{});
+  d = decide(s, policy, kNow, without_digests());
   leave(s);
-  d = decide(s, policy, kNow, Budget{});
+  d = decide(s, policy, kNow, without_digests());
   ASSERT_TRUE(starts(d, mine));
   // The claim is passed over, and somebody else gets its place.
   const Index thief = add_job(s, b, whole);
@@ -272,6 +278,16 @@ TEST_F(Planted, wrong_figures_in_the_certificate) {
   EXPECT_TRUE(caught("potential"));
 }
 
+TEST_F(Planted, a_certificate_of_something_else) {
+  d = decide(s, policy, kNow, Budget{});
+  EXPECT_EQ(faults(s, policy, kNow, d), std::vector<std::string>{});
+  d.certificate.snapshot.bytes[0] ^= 1;
+  EXPECT_TRUE(caught("other"));
+  d.certificate.snapshot.bytes[0] ^= 1;
+  d.certificate.policy.bytes[31] ^= 1;
+  EXPECT_TRUE(caught("other"));
+}
+
 TEST_F(Planted, a_swap_of_equals) {
   // Priority was the right, but both have the same: nothing gets better.
   Snapshot t = cluster(1);
@@ -282,7 +298,7 @@ TEST_F(Planted, a_swap_of_equals) {
   t.jobs[runs].placement = {{1}, {{0, 0xff}}};
   t.jobs[runs].started = kNow - Duration::hours(1);
   const Index waits = add_job(t, queue, shape, 1);
-  Decisions e = decide(t, policy, kNow, Budget{});
+  Decisions e = decide(t, policy, kNow, without_digests());
   ASSERT_EQ(e.preempt.size(), 1U);
   EXPECT_TRUE(verify(t, policy, kNow, e).empty());
   t.jobs[waits].priority = 0;

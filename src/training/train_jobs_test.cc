@@ -66,7 +66,7 @@ class TrainJobsTest : public ::testing::Test {
                                features::kErasureMigration, features::kProfilesMigration,
                                tracking::kTrackingMigration, registry::kRegistryMigration,
                                jobs::kJobsMigration, jobs::kJobEventsMigration,
-                               jobs::kJobPayloadsMigration})
+                               jobs::kJobPayloadsMigration, jobs::kJobDecisionsMigration})
                     .ok());
     freeze();
     declare(R"("rounds": 8)");

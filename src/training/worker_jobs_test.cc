@@ -40,7 +40,8 @@ class WorkerJobsTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration,
                                tracking::kTrackingMigration, jobs::kJobsMigration,
-                               jobs::kJobEventsMigration, jobs::kJobPayloadsMigration})
+                               jobs::kJobEventsMigration, jobs::kJobPayloadsMigration,
+                               jobs::kJobDecisionsMigration})
                     .ok());
     context_.principal.kind = security::PrincipalKind::kUser;
     context_.principal.id = "user:test";

@@ -46,6 +46,13 @@ Result<Value> replay(Services& services, const net::Request& request) {
     const auto decision = FALAJ_TRY(serving::rollout::replay(entry));
     reply["action"]["kind"] = serving::rollout::verdict_name(decision.verdict);
     reply["action"]["reason"] = decision.reason;
+  } else if (entry.action.starts_with("scheduler.")) {
+    const Value again = FALAJ_TRY(services.jobs.replay_decision(entry));
+    reply["action"] = again;
+    reply["action"]["kind"] = "decide";
+    reply["action"]["reason"] = std::to_string(again.integer("admitted")) + " started, " +
+                                std::to_string(again.integer("preempted")) + " told to leave, " +
+                                std::to_string(again.integer("held")) + " wait; no rule is broken";
   } else {
     reply["action"] = loop::to_value(FALAJ_TRY(loop::replay(entry)));
   }
@@ -126,7 +133,8 @@ std::vector<net::Route> audit_routes(Services& services) {
   routes.push_back(
       value_route(Method::kPost, "/api/v1/audit/{sequence}:replay",
                   {"audit.verify", net::Target::record("AuditEntry", "sequence")},
-                  "Recomputes a decision of the loop or of a rollout from its recorded inputs.",
+                  "Recomputes a decision of the loop, of a rollout or of the scheduler from its "
+                  "recorded inputs.",
                   [&](const net::Request& request) { return replay(services, request); }));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/audit/{sequence}:open",

@@ -84,6 +84,7 @@ class NativeRoutesTest : public ::testing::Test {
 
   serving::testing::ServingWorld world_{{tracking::kTrackingMigration, jobs::kJobsMigration,
                                          jobs::kJobEventsMigration, jobs::kJobPayloadsMigration,
+                                         jobs::kJobDecisionsMigration,
                                          monitoring::kMonitoringMigration, loop::kLoopMigration}};
   catalog::Catalog catalog_{*world_.sql, world_.audit, world_.clock, kinds(), [] {}};
   tracking::Runs runs_{*world_.sql, world_.audit, world_.clock};

@@ -15,8 +15,9 @@ namespace falaj::jobs::internal {
 // Thread-safe: every call is one transaction.
 class JobStore {
  public:
-  JobStore(storage::SqlStore& sql, security::Audit& audit, const Clock& clock)
-      : sql_(sql), audit_(audit), clock_(clock) {}
+  JobStore(storage::SqlStore& sql, security::Audit& audit, const Clock& clock,
+           std::int64_t decisions_bytes_max = QueueOptions{}.decisions_bytes_max)
+      : sql_(sql), audit_(audit), clock_(clock), decisions_bytes_max_(decisions_bytes_max) {}
 
   // `count` of them, all or none, with one audit entry. FJ-7017 as room(), within the same
   // transaction. What a long payload leaves out of its row (brief()), the answer leaves out too.
@@ -61,8 +62,13 @@ class JobStore {
   Result<std::vector<Unfinished>> recover();
 
   // queued → running, one attempt more; the job as it is then, asking for what it was given.
-  // kConflict when it is not queued.
-  Result<Job> begin_attempt(const JobId& id, const Grant& grant = {});
+  // kConflict when it is not queued. The decision that gave it is written with it, once.
+  Result<Job> begin_attempt(const JobId& id, const Grant& grant = {},
+                            const DecisionRecordPtr& decision = nullptr);
+  // Writes down a decision that makes these jobs leave, before they are told.
+  Status keep_decision(const DecisionRecord& decision, const std::vector<JobId>& leaving);
+  // Its body; kNotFound.
+  Result<std::string> decision(const std::string& id) const;
   // running → queued; `attempts` is what it counts from now on. Both this and end() are fenced:
   // kConflict, and nothing is written, when `attempt` is not the job's newest (0: it never ran).
   Status requeue(const AttemptId& attempt, int attempts, const std::string& error);
@@ -86,11 +92,14 @@ class JobStore {
 
  private:
   static Status add_beginning(storage::SqlTransaction& tx, const Job& job, Unfinished& out);
+  Status add_decision(storage::SqlTransaction& tx, const DecisionRecord::Packed& decision,
+                      const std::vector<JobId>& leaving);
   Event requeued(const Job& job, int attempts, const std::string& error) const;
 
   storage::SqlStore& sql_;
   security::Audit& audit_;
   const Clock& clock_;
+  const std::int64_t decisions_bytes_max_;
 };
 
 bool has_ended(JobStatus status);

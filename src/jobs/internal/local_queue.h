@@ -64,6 +64,7 @@ class LocalQueue final : public Queue {
   Result<std::vector<Usage>> usage(const ProjectName& project) const override;
   Result<scheduler::simulate::Plan> plan(const std::vector<storage::Object>& changes) override;
   Result<bool> guarded(const std::vector<storage::Object>& changes) const override;
+  Result<Value> replay_decision(const security::AuditEntry& entry) const override;
   const Machine& machine() const override { return options_.machine; }
   Result<Job> wait(const JobId& id, Duration limit) const override;
   Status when_ended(std::string_view who, const JobId& id, Duration limit, Then then) override {
@@ -78,6 +79,7 @@ class LocalQueue final : public Queue {
     exec::Child* child = nullptr;      // Of an engine job.
     std::optional<AttemptId> attempt;  // Of a command, once it was written down.
     std::uint64_t told = 0;            // The round in which the executor had been told; 0: not yet.
+    DecisionRecordPtr decision;        // That admitted it, until that was written down.
     bool cancelled = false;
     bool preempted = false;
     // It is stopped to go on with so many workers, for which its place is kept.
@@ -132,6 +134,7 @@ class LocalQueue final : public Queue {
   void decide();
   bool anybody_may_change() const FALAJ_REQUIRES(mutex_);
   Scene picture() FALAJ_REQUIRES(mutex_);
+  bool written_down(const Scene& scene, const Verdict& verdict);
   void act_on(const Scene& scene, const Verdict& verdict);
   void seat(Candidate& candidate, const Verdict::Place& place) FALAJ_REQUIRES(mutex_);
   std::vector<JobId> tell_leavers(const Scene& scene, const Verdict& verdict)
@@ -183,6 +186,7 @@ class LocalQueue final : public Queue {
   Next conclude_command(const Job& job, const AttemptEnd& end, std::string_view log);
   Next hold_for_later(const JobId& id);
   Grant grant_of(const JobId& id) const;
+  Result<Job> begin(const JobId& id);
   void keep_curve(const Job& job, const AttemptEnd& end);  // usage_curve.cc
 
   QueueOptions options_;
@@ -219,7 +223,8 @@ class LocalQueue final : public Queue {
   bool dirty_ FALAJ_GUARDED_BY(mutex_) = true;
   bool executor_news_ FALAJ_GUARDED_BY(mutex_) = false;
   bool stopping_ FALAJ_GUARDED_BY(mutex_) = false;
-  JobStore::Sharing sharing_;  // As last read; the dispatcher's own.
+  JobStore::Sharing sharing_;  // As last read; the dispatcher's own, as the one that follows.
+  std::int64_t recorded_ = 0;  // When a large decision was last recorded: monotonic_nanos().
   Waits waits_;                // Last: its thread reads the store.
 };
 

@@ -36,10 +36,10 @@ class MovedClock final : public Clock {
 class CommandsWorld : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(
-        sql_->migrate({storage::kObjectsMigration, security::kAuditMigration, kJobsMigration,
-                       kJobEventsMigration, kJobCurvesMigration, kJobPayloadsMigration})
-            .ok());
+    ASSERT_TRUE(sql_->migrate({storage::kObjectsMigration, security::kAuditMigration,
+                               kJobsMigration, kJobEventsMigration, kJobCurvesMigration,
+                               kJobPayloadsMigration, kJobDecisionsMigration})
+                    .ok());
     executor_ = make_local_executor(clock_);
     reopen();
   }
