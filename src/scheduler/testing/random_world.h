@@ -75,6 +75,7 @@ inline Shape random_shape(Dice& dice) {
   }
   shape.required = dice.any({Level::kCluster, Level::kCluster, Level::kHost, Level::kNvlink,
                              Level::kRack, Level::kBlock, Level::kZone});
+  if (dice.one_in(3)) shape.preferred = static_cast<Level>(dice.in(0, 5));
   if (dice.one_in(3)) shape.data_zones.push_back(static_cast<std::uint64_t>(dice.in(1, 3)));
   if (dice.one_in(8)) shape.labels_required = 1;
   if (dice.one_in(8)) shape.labels_forbidden = 2;
@@ -100,6 +101,7 @@ inline Queue random_queue(Dice& dice, Index position) {
   q.reclaim = dice.any({Reclaim::kNever, Reclaim::kLowerPriority, Reclaim::kAny, Reclaim::kAny});
   q.within =
       dice.any({WithinQueue::kNever, WithinQueue::kLowerPriority, WithinQueue::kLaterInOrder});
+  if (dice.one_in(3)) q.min_run = Duration::minutes(dice.any<std::int64_t>({1, 5, 30, 120}));
   if (dice.one_in(5)) {
     q.allowances.push_back({static_cast<AllowanceKind>(dice.in(0, 2)), dice.in(1, 50'000'000), 0,
                             kNow + Duration::hours(dice.in(1, 24))});
