@@ -48,7 +48,8 @@ const std::set<std::string> kNoData{
     "loop_state",
     "loop_retrains",
     "stored_bytes",  // How much a project holds, not what.
-    "emergencies",   // Who broke the glass, and where.
+    "store_generations",
+    "emergencies",  // Who broke the glass, and where.
 };
 
 // Names and types of the columns of a CREATE TABLE.
