@@ -96,6 +96,10 @@ tracking::RunStatus run_status(jobs::JobStatus status) {
   }
 }
 
+storage::Owner owner_of(const jobs::Job& job) {
+  return checkpoint_owner(job.spec.project, job.spec.zone, job.spec.request.name);
+}
+
 void note(const Status& status, const RunId& run) {
   // A conflict: the server died after this had been written, and the job came back.
   if (status.ok() || status.error().code == Code::kConflict) return;
@@ -174,6 +178,7 @@ Result<WorkerJobs::Folders> WorkerJobs::folders_of(const RunId& run) const {
   folders.all = options_.folder + "/" + run.str();
   folders.archive = folders.all + "/archive";
   folders.memory = FALAJ_TRY(MemoryFolder::root_for(folders.archive));
+  folders.reports = folders.memory + "-reports";  // A keeper that ends takes its own folder along.
   return folders;
 }
 
@@ -190,13 +195,15 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
   }
   // Made here: inside its sandbox the job may not make folders beside its own.
   FALAJ_TRY(MemoryFolder::open(folders.memory));
+  FALAJ_TRY(MemoryFolder::private_root("checkpoints", folders.archive, "-reports"));
+  FALAJ_TRY(hand_over_key(vault_, owner_of(job), folders.archive, folders.memory));
   // What an attempt before this one came to is not how this one ends.
-  fs::remove(folders.all + std::string(kReport), error);
+  fs::remove(folders.reports + std::string(kReport), error);
   std::vector<std::string> argv{options_.program, "launch", "--run-id", run.str()};
   for (std::string& word : words_of(payload["launch"])) argv.push_back(std::move(word));
   for (const std::string& word :
        {std::string("--archive"), folders.archive, std::string("--memory-folder"), folders.memory,
-        std::string("--report"), folders.all + std::string(kReport), std::string("--")}) {
+        std::string("--report"), folders.reports + std::string(kReport), std::string("--")}) {
     argv.push_back(word);
   }
   argv.insert(argv.end(), work.argv.begin(), work.argv.end());
@@ -207,15 +214,17 @@ Status WorkerJobs::prepare(const jobs::Job& job, jobs::Work& work) {
       value = std::to_string(payload.integer("threads", 1));
     }
   }
-  work.env.emplace_back("FALAJ_METRICS", folders.all + "/metrics.jsonl");
+  work.env.emplace_back("FALAJ_METRICS", folders.reports + "/metrics.jsonl");
   work.env.emplace_back("FALAJ_PARAMS", to_json(payload["params"]));
 #if defined(__SANITIZE_ADDRESS__)
   // At its end the leak check traces its own process, which the sandbox refuses.
   work.env.emplace_back("ASAN_OPTIONS", "detect_leaks=0:quarantine_size_mb=4");
 #endif
   work.sandbox.read_write.push_back(folders.all);
+  work.sandbox.read_write.push_back(folders.reports);
   work.sandbox.read_write.push_back(folders.memory);  // Memory, which is limited as such.
   work.limits.disk_folders.push_back(folders.all);
+  work.limits.disk_folders.push_back(folders.reports);
   if (work.limits.processes_max > 0) {
     work.limits.processes_max =
         work.limits.processes_max * std::max<std::int64_t>(1, payload.integer("workers", 1)) +
@@ -233,7 +242,8 @@ Value WorkerJobs::ended(const jobs::Job& job, jobs::JobStatus status, const std:
     log::warn("run's folder not found", {{"run", run.str()}, {"error", folders.error().message}});
     return {};
   }
-  Reported reported = read_reported(bytes_left(folders->all + "/metrics.jsonl", kReportedBytesMax));
+  Reported reported =
+      read_reported(bytes_left(folders->reports + "/metrics.jsonl", kReportedBytesMax));
   for (std::size_t at = 0; at < reported.points.size(); at += kPointsAtOnce) {
     const auto begin = reported.points.begin() + static_cast<std::ptrdiff_t>(at);
     const auto end =
@@ -245,11 +255,13 @@ Value WorkerJobs::ended(const jobs::Job& job, jobs::JobStatus status, const std:
   const security::RequestContext as =
       security::system_context("service:training", ProjectName(job.spec.project), job.spec.zone);
   const std::string why = status == jobs::JobStatus::kSucceeded ? "" : error;
-  auto report = parse_json(bytes_left(folders->all + std::string(kReport), kReportBytesMax));
+  auto report = parse_json(bytes_left(folders->reports + std::string(kReport), kReportBytesMax));
   Value reported_last = report.ok() && report->is_object() ? std::move(*report) : Value();
   note(runs_.end(as, run, run_status(status), why, outputs_of(reported_last)), run);
   std::error_code ignored;
   fs::remove_all(folders->memory, ignored);
+  fs::remove_all(folders->reports, ignored);
+  count_kept(vault_, owner_of(job), folders->archive);
   return reported_last;
 }
 
