@@ -1,6 +1,7 @@
 #include "bundle.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "json.h"
@@ -16,6 +17,8 @@ constexpr std::string_view kHeads = "audit/heads.jsonl";
 constexpr std::string_view kProofs = "audit/proofs.jsonl";
 constexpr std::string_view kDrill = "restore/drill.json";
 constexpr std::string_view kCards = "models/cards.json";
+constexpr std::string_view kInventory = "keys/inventory.json";
+constexpr std::string_view kKeyEntry = "{\"action\":\"key.";
 constexpr std::string_view kRegistration = "{\"action\":\"model.register\",";
 constexpr std::size_t kProofMax = 128;
 
@@ -54,6 +57,7 @@ class Examination {
     check_proofs();
     check_drill();
     check_models();
+    check_keys();
     return std::move(report_);
   }
 
@@ -182,6 +186,7 @@ class Examination {
       rest.remove_prefix(end + 1);
       if (!check_entry(line, last_time)) return;
       if (line.starts_with(kRegistration)) remember_model(line);
+      if (line.starts_with(kKeyEntry)) remember_keys(line);
       leaves_.push_back(leaf_hash(line));
       tree_.append(leaves_.back());
       if (tree_.size() == held) held_root_ = tree_.root();
@@ -346,6 +351,55 @@ class Examination {
           " model cards are signed, and registered in the log.");
   }
 
+  // Receipts of destroyed keys, and which versions the log says there are.
+  void remember_keys(std::string_view line) {
+    const auto entry = parse_json(line);
+    const std::uint64_t sequence = tree_.size() + 1;
+    if (!entry) return;
+    const Json& detail = (*entry)["detail"];
+    if (entry->text_at("action") == "key.shred") {
+      for (const Json& ring : detail["rings"].items) destroyed_.emplace(ring.text, sequence);
+    } else if (entry->text_at("action") == "key.rotate") {
+      // The newest counts: versions only grow.
+      rotated_[std::string(detail.text_at("key"))] = {detail.count_at("version").value_or(0),
+                                                      sequence};
+    }
+  }
+
+  // What the log says was destroyed or replaced is so in the inventory.
+  void check_keys() {
+    const auto text = file(kInventory);
+    if (!text || !checks_.key_receipts || !entries_hold_) return;
+    const auto inventory = parse_json(*text);
+    if (!inventory || (*inventory)["keys"].kind != Json::Kind::kList) {
+      return fails("The key inventory is malformed.");
+    }
+    const std::uint64_t known = inventory->count_at("entries").value_or(tree_.size());
+    for (const Json& key : (*inventory)["keys"].items) {
+      const std::string id(key.text_at("id"));
+      const std::string name = "The key of " + std::string(key.text_at("project")) + " " +
+                               std::string(key.text_at("object"));
+      const auto end = destroyed_.find(id);
+      if (end != destroyed_.end() && end->second <= known && key.text_at("level") != "subject" &&
+          key.text_at("shredded").empty()) {
+        return fails(name + " lives, though entry " + number(end->second) +
+                     " is the receipt of its end: the key database was set back.");
+      }
+      const auto rotation = rotated_.find(id);
+      if (rotation != rotated_.end() && rotation->second.sequence <= known &&
+          key.count_at("version").value_or(0) < rotation->second.version) {
+        return fails(name + " is older than entry " + number(rotation->second.sequence) +
+                     " says: the key database was set back.");
+      }
+    }
+    holds("No key lives of which the log has a receipt that it was destroyed.");
+  }
+
+  struct Rotation {
+    std::uint64_t version = 0;
+    std::uint64_t sequence = 0;
+  };
+
   const Files& files_;
   const Trust& trust_;
   const Checks& checks_;
@@ -354,6 +408,8 @@ class Examination {
   std::vector<Head> heads_;
   std::vector<Hash> leaves_;
   std::set<std::string, std::less<>> registered_;  // Object and hash of its signature.
+  std::map<std::string, std::uint64_t, std::less<>> destroyed_;  // Key, and its receipt.
+  std::map<std::string, Rotation, std::less<>> rotated_;
   Tree tree_;
   Hash held_root_{};
   std::size_t heads_reached_ = 0;

@@ -39,6 +39,7 @@ struct Checks {
   bool held_checkpoint = true;
   bool proofs = true;
   bool model_cards = true;
+  bool key_receipts = true;
 };
 
 struct Finding {

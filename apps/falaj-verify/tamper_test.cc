@@ -584,6 +584,42 @@ TEST_F(CardsInABundle, are_signed_and_registered_in_the_log) {
   EXPECT_TRUE(holds(hash("another signature"), onnx_, blind)) << "nothing else would notice";
 }
 
+// A log with the receipt of a destroyed key and a rotation, beside an inventory.
+bool keys_hold(const std::string& inventory, const Checks& checks = {}) {
+  const World world;
+  Pieces pieces = honest_pieces();
+  const auto add = [&](const std::string& action, const std::string& detail) {
+    std::string line = entry_line(pieces.entries.size() + 1, 30, "Key/payments/FeatureView/act");
+    line.replace(line.find("model.promote"), 13, action);
+    const std::size_t at = line.find("{\"alias\"");
+    line.replace(at, line.find('}', at) + 1 - at, detail);
+    pieces.entries.push_back(line);
+  };
+  add("key.shred", R"({"rings":["aa"]})");
+  add("key.rotate", R"({"key":"bb","version":3})");
+  pieces.head_sizes.back() = pieces.entries.size();
+  pieces.parts["keys/inventory.json"] = inventory;
+  Trust trust = trust_of(world);
+  trust.witnesses.clear();
+  return check_bundle(build(pieces, world.log, nullptr), trust, checks).holds();
+}
+
+TEST(KeysInABundle, are_as_the_log_says_they_were_left) {
+  const std::string gone = R"({"id":"aa","level":"object","shredded":"2026-11-16T08:00:00Z"})";
+  const std::string lives = R"({"id":"aa","level":"object","project":"p","object":"o"})";
+  EXPECT_TRUE(keys_hold(R"({"keys":[)" + gone + R"(,{"id":"bb","version":3}]})"));
+  EXPECT_TRUE(keys_hold(R"({"keys":[{"id":"cc"}]})"));
+  EXPECT_FALSE(keys_hold(R"({"keys":[)" + lives + "]}"));
+  EXPECT_FALSE(keys_hold(R"({"keys":[{"id":"bb","version":2}]})"));
+  EXPECT_FALSE(keys_hold(R"({"keys":{}})"));
+  // Taken before the receipt was entered: the key still lived then.
+  const std::string before = std::to_string(kEntries);
+  EXPECT_TRUE(keys_hold(R"({"entries":)" + before + R"(,"keys":[)" + lives + "]}"));
+  Checks blind;
+  blind.key_receipts = false;
+  EXPECT_TRUE(keys_hold(R"({"keys":[)" + lives + "]}", blind)) << "nothing else would notice";
+}
+
 // What bundle_fuzz takes: the reader's own files, then the bundle's.
 std::string fuzz_input(const Files& files, const Trust& trust, const World& world) {
   const fc::NoteKey log{kOrigin, fc::NoteKeyUse::kSign, world.log.public_key().raw()};

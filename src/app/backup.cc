@@ -251,6 +251,7 @@ Result<Value> back_up(const BackupOptions& options, const Clock& clock) {
   const auto context = security::system_context("service:backup", ProjectName(), Zone());
   FALAJ_TRY(storage.audit->record(context, {"backup.make", "Folder", std::move(detail)}));
   // Closed, so that what lies on disk is whole; the lock keeps everybody else out meanwhile.
+  storage.generations.reset();
   storage.exits.reset();
   storage.audit.reset();
   storage.blobs.reset();

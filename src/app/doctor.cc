@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "exec/sandbox.h"
 #include "security/audit/heads.h"
+#include "security/keys/log_check.h"
 
 namespace falaj::app {
 namespace {
@@ -142,6 +143,8 @@ Result<Value> verify_offline(const config::Settings& settings) {
   const crypto::TreeHead now = FALAJ_TRY(audit.tree_head());
   FALAJ_TRY(expect_signer(data_folder, *keys.tree, audit, now.size));
   const security::AuditHead head = FALAJ_TRY(audit.verify());
+  FALAJ_TRY(check_keys_generation(*sql, *keys.sql));
+  FALAJ_TRY(security::keys::check_against_log(*keys.tree, *keys.sql, audit));
   Value value;
   value["head"]["sequence"] = head.sequence;
   value["head"]["hash"] = head.hash;

@@ -63,6 +63,7 @@ struct RedisSettings {
   storage::redis::Options::Durability durability = storage::redis::Options::Durability::kChecked;
   std::int64_t replicas = 0;
   Duration timeout = Duration::seconds(10);
+  std::string zone;  // Where that server is; must be named.
 };
 
 // Where the durable copy of online rows lies; the settings storage.*.
@@ -100,6 +101,7 @@ struct Options {
   std::int64_t node_memory = 0;  // The same.
   std::string jobs_readable;     // "/srv/code:/srv/data"
   std::string jobs_writable;
+  std::string jobs_work_dir;  // "": in memory.
   std::string oci_runtime;    // "": what is installed.
   std::string model_signers;  // PEM: whose signatures count on models from elsewhere.
   unsigned serving_threads = 1;

@@ -198,6 +198,7 @@ Program::~Program() {
   if (audit_) audit_->stop();
   if (journal_) warn_if_failed("access journal", trail_.journal->tick());
   if (audit_) sign_head();
+  if (audit_) warn_if_failed("generations", storage_.generations->advance());
 }
 
 std::string Program::setup_link() const {

@@ -43,6 +43,11 @@ Result<redis::Url> url_of(const RedisSettings& settings) {
         "storage.online=redis needs storage.redis.url, such as "
         "rediss://cache.bank.example:6379/0");
   }
+  if (settings.zone.empty()) {
+    return refused(
+        "storage.online=redis needs storage.redis.zone: the declared zone in which the server at "
+        "storage.redis.url stands");
+  }
   const Result<redis::Url> url = redis::parse_url(settings.url);
   if (!url.ok()) return refused(url.error().message);
   const bool here = url->host == "localhost" || net::is_loopback_address(url->host);

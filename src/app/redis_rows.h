@@ -10,7 +10,8 @@
 namespace falaj::app {
 
 // How connections to the server of `settings` are made. FJ-8010 for an address that cannot be read,
-// for a plain one beyond this machine, and for certificates that cannot be used.
+// for a plain one beyond this machine, for one whose zone is not named, and for certificates that
+// cannot be used.
 Result<storage::redis::Dial> dial_redis(const RedisSettings& settings);
 
 // Reads the password, connects and looks at the server: errors as storage/redis/redis.h. `keys`

@@ -127,6 +127,7 @@ OnlineOptions online_options_of(const config::Settings& settings) {
                                 : Durability::kChecked;
   online.redis.replicas = settings.integer("storage.redis.replicas");
   online.redis.timeout = settings.duration("storage.redis.timeout");
+  online.redis.zone = settings.text("storage.redis.zone");
   return online;
 }
 
@@ -180,6 +181,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.node_memory = settings.integer("jobs.node_memory");
   options.jobs_readable = settings.text("jobs.readable");
   options.jobs_writable = settings.text("jobs.writable");
+  options.jobs_work_dir = settings.text("jobs.work_dir");
   options.oci_runtime = settings.text("jobs.oci_runtime");
   options.job_sandbox = settings.text("jobs.sandbox") == "required"
                             ? training::SandboxPolicy::kRequired

@@ -6,6 +6,7 @@
 #include "app/wiring.h"
 #include "base/log.h"
 #include "security/audit/child_signer.h"
+#include "security/keys/log_check.h"
 #include "security/sealed/openings.h"
 
 namespace falaj::app {
@@ -62,6 +63,8 @@ Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Cl
   trail.journal = std::make_unique<security::AccessJournal>(*storage.audit, clock);
   std::string warning;
   FALAJ_TRY(trail.heads->check_start(&warning));
+  FALAJ_TRY(
+      security::keys::check_against_log(*storage.keys.tree, *storage.keys.sql, *storage.audit));
   if (!warning.empty()) log::warn("audit", {{"witness", warning}});
   return trail;
 }

@@ -8,8 +8,10 @@
 namespace falaj::app {
 namespace {
 
-Result<std::string> key_inventory(security::keys::KeyTree& tree) {
+Result<std::string> key_inventory(security::keys::KeyTree& tree, const security::Audit& audit) {
   Value value;
+  // Up to there the log's receipts must fit the keys below.
+  value["entries"] = FALAJ_TRY(audit.head()).sequence;
   value["vault"] = tree.vault_name();
   value["roots"] = Value::array();
   const auto roots = FALAJ_TRY(tree.roots());
@@ -101,7 +103,9 @@ void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, 
   parts.push_back(
       {"access/matrix.json", [sql = storage.sql.get()] { return access_matrix(*sql); }});
   parts.push_back(
-      {"keys/inventory.json", [tree = storage.keys.tree.get()] { return key_inventory(*tree); }});
+      {"keys/inventory.json", [tree = storage.keys.tree.get(), audit = storage.audit.get()] {
+         return key_inventory(*tree, *audit);
+       }});
   parts.push_back({"models/cards.json", [sql = storage.sql.get(), models = training.models.get()] {
                      return model_cards(*sql, *models);
                    }});

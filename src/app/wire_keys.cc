@@ -117,8 +117,15 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, Serving& servi
     serving.deployments->drop_answers(context.project);
     // The keys of the old segments are deleted; now their last copies in the log go too.
     FALAJ_TRY(storage::purge_deleted(storage.keys.path));
+    FALAJ_TRY(storage.generations->advance());
     Value reply = to_value(report);
     reply["receipts"] = Value::array();
+    // What a command learned of the person nobody can tell: these are to be shredded, if need be.
+    reply["checkpoints"] = Value::array();
+    for (const keys::RingInfo& ring : FALAJ_TRY(storage.keys.tree->inventory())) {
+      if (ring.project != project || ring.shredded.nanos != 0) continue;
+      if (ring.object.starts_with("TrainJob/")) reply["checkpoints"].push(ring.object);
+    }
     for (const features::ErasedView& view : report.views) {
       for (const std::string& row : view.own_keys) {
         const keys::KeyScope scope =
@@ -141,6 +148,8 @@ Status wire_shredding(Storage& storage, Features& features, Training& training, 
        &serving](const security::RequestContext& context,
                  const keys::ShredReceipt& receipt) -> Result<Value> {
         if (serving.deployments) serving.deployments->drop_answers(ProjectName(receipt.project));
+        // Now: a copy of any store from before this does not start beside this log.
+        FALAJ_TRY(storage.generations->advance());
         // One person's online rows; what learned from them is found by the erasure itself.
         if (receipt.level == "subject") return Value::object();
         FALAJ_TRY(forget_shredded(receipt, *ingest, storage, serving));

@@ -1,12 +1,15 @@
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "app/redis_rows.h"
 #include "app/stores.h"
 #include "app/wiring.h"
+#include "base/log.h"
 #include "features/arrivals.h"
 #include "features/profiles.h"
 #include "monitoring/openlineage.h"
+#include "security/keys/log_check.h"
 #include "security/residency/guarded_stores.h"
 
 namespace falaj::app {
@@ -41,6 +44,7 @@ std::vector<storage::Migration> all_migrations() {
       features::kArrivalsMigration,
       monitoring::kLineageMigration,
       jobs::kJobDecisionsMigration,
+      security::keys::kGenerationsMigration,
   };
 }
 
@@ -66,10 +70,19 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
   parts.lock = FALAJ_TRY(storage::FolderLock::acquire(folder));
   parts.keys = FALAJ_TRY(wire_keys(options, clock));
   parts.sql = FALAJ_TRY(open_metadata(folder, *parts.keys.tree));
+  std::error_code ignored;
+  const bool new_rows = !std::filesystem::exists(folder + "/online/CURRENT", ignored);
   auto rows = FALAJ_TRY(open_rows(options, *parts.keys.tree));
+  const bool embedded = options.online.engine == OnlineOptions::Engine::kRocksDb;
+  storage::KvStore* const lying = embedded ? rows.get() : nullptr;
   parts.kv = seal_online(std::move(rows), *parts.keys.tree);
   parts.blobs = FALAJ_TRY(open_blobs(folder, *parts.keys.tree));
   FALAJ_TRY(parts.sql->migrate(all_migrations()));
+  parts.generations = FALAJ_TRY(Generations::open(
+      {*parts.sql, *parts.keys.sql, lying, new_rows, folder + "/blobs", *parts.keys.tree}));
+  // A full disk keeps nobody from reading: the number that is there stays.
+  const Status numbered = parts.generations->advance();
+  if (!numbered.ok()) log::warn("stores not numbered", {{"why", numbered.error().message}});
   parts.audit = std::make_unique<security::Audit>(*parts.sql, clock);
   parts.key_admin = std::make_unique<security::keys::KeyAdmin>(*parts.keys.tree, *parts.audit);
   const crypto::SecretBytes signing = FALAJ_TRY(parts.keys.tree->store_key("model-signing"));
@@ -84,7 +97,8 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
   FALAJ_TRY(parts.quotas->load());
   parts.blobs = security::count_blobs(std::move(parts.blobs), *parts.quotas);
   parts.blobs = security::residency::guard_blobs(std::move(parts.blobs), *parts.exits);
-  parts.kv = security::residency::guard_kv(std::move(parts.kv), *parts.exits);
+  parts.kv = security::residency::guard_kv(std::move(parts.kv), *parts.exits,
+                                           embedded ? Zone() : Zone(options.online.redis.zone));
   return parts;
 }
 

@@ -4,6 +4,7 @@
 #include "app/wiring.h"
 #include "base/log.h"
 #include "exec/sandbox.h"
+#include "jobs/checkpoint/memory_folder.h"
 #include "jobs/command.h"
 #include "jobs/oci/bundle.h"
 #include "jobs/runtimes.h"
@@ -29,6 +30,23 @@ std::vector<std::string> missing_protections(const Options& options) {
   return missing;
 }
 
+// What programs write and print lies in clear while they run: in memory, so that it is nowhere once
+// the machine is off. Where there is no such memory that is said, loudly.
+Status choose_work_folder(Options& options, Training& parts) {
+  if (!options.jobs_work_dir.empty()) return {};
+  const auto folder = jobs::checkpoint::MemoryFolder::private_root("jobs", options.data_folder);
+  if (folder.ok()) {
+    parts.work_folder = *folder + "/jobs";
+    options.jobs_work_dir = parts.work_folder;
+    return {};
+  }
+  log::error("folders and logs of running jobs lie in clear in the data folder",
+             {{"why", folder.error().message}});
+  parts.unprotected.emplace_back("jobs in memory");
+  options.jobs_work_dir = options.data_folder + "/jobs";
+  return {};
+}
+
 // "/a:/b" as folders.
 Result<std::vector<std::string>> folders_of(std::string_view text) {
   std::vector<std::string> out;
@@ -48,7 +66,7 @@ Result<std::vector<std::string>> folders_of(std::string_view text) {
 
 jobs::QueueOptions queue_options(const Options& options, Storage& storage) {
   jobs::QueueOptions queue;
-  queue.work_folder = options.data_folder + "/jobs";
+  queue.work_folder = options.jobs_work_dir;
   queue.concurrency = options.job_concurrency;
   queue.waiting_max = options.jobs_waiting_max;
   if (options.node_cpus > 0) queue.machine.cpu_milli = options.node_cpus * 1000;
@@ -109,12 +127,21 @@ Result<std::unique_ptr<jobs::Runtimes>> wire_runtimes(const Options& options, St
 
 Training::~Training() {
   if (queue) queue->stop();
+  if (work_folder.empty()) return;
+  queue.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(work_folder + "-spare", ignored);
+  // Unless jobs that go on have theirs there.
+  std::filesystem::remove(work_folder, ignored);
+  std::filesystem::remove(std::filesystem::path(work_folder).parent_path(), ignored);
 }
 
-Result<Training> wire_training(const Options& options, Storage& storage,
+Result<Training> wire_training(const Options& given, Storage& storage,
                                security::JobIdentities& identities, Features& features,
                                telemetry::Metrics& metrics, const Clock& clock) {
   Training parts;
+  Options options = given;
+  FALAJ_TRY(choose_work_folder(options, parts));
   parts.runs = std::make_unique<tracking::Runs>(*storage.sql, *storage.audit, clock);
   parts.retrain_due = std::make_unique<registry::RetrainDue>(*storage.sql, *storage.audit, clock);
   parts.models = std::make_unique<registry::Models>(*storage.sql, *storage.blobs, *storage.audit,
@@ -147,7 +174,11 @@ Result<Training> wire_training(const Options& options, Storage& storage,
                                                         *parts.models, *parts.queue);
   parts.queue->handle("train", *parts.trainer);
   parts.queue->accompany(training::WorkerJobs::kName, parts.trainer->companion());
-  parts.unprotected = missing_protections(options);
+  static_cast<training::WorkerJobs&>(parts.trainer->companion())
+      .seal_with({storage.keys.tree.get(), storage.exits.get()});
+  for (std::string& each : missing_protections(options)) {
+    parts.unprotected.push_back(std::move(each));
+  }
   FALAJ_TRY(parts.trainer->recover());
   return parts;
 }

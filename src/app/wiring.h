@@ -14,6 +14,7 @@
 #include "api/native/live_feed.h"
 #include "api/native/online_desk.h"
 #include "api/native/services.h"
+#include "app/generations.h"
 #include "app/options.h"
 #include "app/peer.h"
 #include "catalog/catalog.h"
@@ -72,6 +73,7 @@ struct Storage {
   std::unique_ptr<storage::SqlStore> sql;
   std::unique_ptr<storage::KvStore> kv;
   std::unique_ptr<storage::BlobStore> blobs;
+  std::unique_ptr<Generations> generations;
   std::unique_ptr<security::Audit> audit;
   std::unique_ptr<security::keys::KeyAdmin> key_admin;
   std::unique_ptr<security::ModelTrust> model_trust;
@@ -80,7 +82,8 @@ struct Storage {
 };
 // Of every module, in their order: all tables of the metadata.
 std::vector<storage::Migration> all_migrations();
-// Locks the folder, opens the stores, applies every module's migrations.
+// Locks the folder, opens the stores, applies every module's migrations. FJ-7051 when one of the
+// stores is an old copy.
 Result<Storage> wire_storage(const Options& options, const Clock& clock);
 
 struct Training;
@@ -164,6 +167,7 @@ struct Training {
   std::unique_ptr<jobs::Queue> queue;
   std::unique_ptr<jobs::Runtimes> runtimes;
   std::unique_ptr<training::TrainJobs> trainer;
+  std::string work_folder;               // Of jobs while they run; "": not in memory.
   std::vector<std::string> unprotected;  // What this machine does not grant to jobs, by name.
   ~Training();                           // Stops the queue before the handler it calls.
   Training() = default;

@@ -51,7 +51,8 @@ const std::set<std::string> kNoData{
     "loop_retrains",
     "job_decisions",  // How many of what were free, and who was given them.
     "stored_bytes",   // How much a project holds, not what.
-    "emergencies",    // Who broke the glass, and where.
+    "store_generations",
+    "emergencies",  // Who broke the glass, and where.
 };
 
 // Names and types of the columns of a CREATE TABLE.

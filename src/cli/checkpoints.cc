@@ -5,13 +5,18 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/keeping.h"
 #include "cli/saver.h"
 #include "jobs/checkpoint/archive.h"
+#include "security/keys/key_tree.h"
+#include "storage/open.h"
+#include "storage/small_file.h"
 
 extern char** environ;
 
@@ -19,6 +24,52 @@ namespace falaj::cli {
 namespace {
 
 namespace ckpt = jobs::checkpoint;
+namespace fs = std::filesystem;
+namespace keys = security::keys;
+
+// Of an archive that the server has sealed: DATA/checkpoints/RUN/archive. The server must be
+// stopped (FJ-8001). Null for an archive in clear.
+Result<ckpt::ArchiveKey> key_of(const std::string& archive) {
+  const auto named = storage::read_small_file(ckpt::key_name_path(archive));
+  if (!named.ok() && named.error().code == Code::kNotFound) return ckpt::ArchiveKey();
+  if (!named.ok()) return named.error();
+  const ckpt::KeyName name = FALAJ_TRY(ckpt::decode_key_name(named->content));
+  const fs::path data = fs::absolute(archive).lexically_normal() / "../../..";
+  const std::string folder = data.lexically_normal().string();
+  const auto lock = FALAJ_TRY(storage::FolderLock::acquire(folder));
+  keys::FileVaultOptions file;
+  file.path = folder + "/keys.sealed";
+  file.machine_key_path = folder + "/machine.key";
+  if (const char* passphrase = std::getenv("FALAJ_KEYS_PASSPHRASE_FILE")) {
+    std::string text = FALAJ_TRY(storage::read_small_file(passphrase)).content;
+    while (text.ends_with('\n')) text.pop_back();
+    file.passphrase = crypto::SecretBytes(std::string_view(text));
+    crypto::wipe(text);
+  }
+  const auto vault = FALAJ_TRY(keys::open_file_vault(std::move(file), keys::IfMissing::kRefuse));
+  const auto sql = FALAJ_TRY(storage::open_sqlite(folder + "/keys.db"));
+  const SystemClock clock;
+  const auto tree = FALAJ_TRY(keys::open_key_tree(*sql, *vault, clock));
+  const keys::KeyScope scope{name.project, Zone(name.zone), name.object, "",
+                             std::string(ckpt::kKeyPurpose)};
+  return ckpt::ArchiveKey(std::make_shared<const crypto::SecretBytes>(
+      FALAJ_TRY(tree->open_data_key(scope, name.wrapped))));
+}
+
+// Opens the newest sealed one beside `to` and moves what it holds there.
+Result<ckpt::Restored> restore_into(const std::string& folder, const std::string& to) {
+  const ckpt::ArchiveKey key = FALAJ_TRY(key_of(folder));
+  if (key != nullptr && to.empty()) {
+    return Error{ErrorId::kUsage, folder + " is sealed: name the folder to open it into with --to"};
+  }
+  const std::string opened = key == nullptr ? "" : to + ".opening";
+  Result<ckpt::Restored> restored = ckpt::restore(folder, key, opened);
+  const Status copied = restored.ok() && !to.empty() ? ckpt::copy_out(*restored, to) : Status{};
+  std::error_code ignored;
+  if (key != nullptr) fs::remove_all(opened, ignored);
+  if (!copied.ok()) return copied.error();
+  return restored;
+}
 
 Value listed_value(const ckpt::Listed& each) {
   Value value = Value::object();
@@ -114,7 +165,8 @@ Status print_saver() {
 }
 
 Status list_kept(const std::string& folder, OutputFormat format) {
-  const std::vector<ckpt::Listed> listed = FALAJ_TRY(ckpt::list_checkpoints(folder));
+  const std::vector<ckpt::Listed> listed =
+      FALAJ_TRY(ckpt::list_checkpoints(folder, FALAJ_TRY(key_of(folder))));
   Value value = Value::array();
   for (const ckpt::Listed& each : listed) value.push(listed_value(each));
   print_listed(format, value);
@@ -144,11 +196,10 @@ Status verify_kept(const std::string& folder, OutputFormat format) {
 }
 
 Status restore_kept(const std::string& folder, const std::string& to, OutputFormat format) {
-  const ckpt::Restored restored = FALAJ_TRY(ckpt::restore(folder));
+  const ckpt::Restored restored = FALAJ_TRY(restore_into(folder, to));
   for (const std::string& skipped : restored.skipped) {
     std::fprintf(stderr, "falaj: passed over, damaged: %s\n", skipped.c_str());
   }
-  if (!to.empty()) FALAJ_TRY(ckpt::copy_out(restored, to));
   Value value = ckpt::to_value(restored.manifest);
   value["path"] = to.empty() ? restored.path : to;
   value["skipped"] = Value::array();

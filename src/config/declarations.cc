@@ -62,6 +62,10 @@ const std::vector<Setting> kSettings = {
      24 * 365 * kHour},
     {"jobs.waiting_max", kInteger, "1000", "How many jobs may wait; past it 429 is answered.", 1,
      1'000'000},
+    {"jobs.work_dir", kText, "",
+     "Folder for the folders and logs of jobs while they run, which lie in clear; empty: in "
+     "memory, "
+     "below /dev/shm."},
     {"jobs.writable", kText, "",
      "Folders that submitted commands may write, separated by ':'; each job has its own besides."},
     {"keys.passphrase_file", kText, "",
@@ -173,6 +177,10 @@ const std::vector<Setting> kSettings = {
      "How long to wait for a connection to Redis, and for a reply.", 10 * kMillisecond, kHour},
     {"storage.redis.url", kText, "",
      "The Redis server: rediss://[user@]host:port/database; redis:// on this machine only."},
+    {"storage.redis.zone", kText, "",
+     "The zone in which the Redis server stands; storage.online=redis needs it. Rows pass the "
+     "write "
+     "exit into it."},
     {"zone.executor", kText, "", "The zone of this machine; empty: the projects' own zones."},
 };
 

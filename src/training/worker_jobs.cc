@@ -94,6 +94,10 @@ tracking::RunStatus run_status(jobs::JobStatus status) {
   }
 }
 
+storage::Owner owner_of(const jobs::Job& job) {
+  return checkpoint_owner(job.spec.project, job.spec.zone, job.spec.request.name);
+}
+
 void note(const Status& status, const RunId& run) {
   // A conflict: the server died after this had been written, and the job came back.
   if (status.ok() || status.error().code == Code::kConflict) return;
@@ -146,11 +150,13 @@ Result<WorkerJobs::Folders> WorkerJobs::folders_of(const RunId& run) const {
   folders.all = options_.folder + "/" + run.str();
   folders.archive = folders.all + "/archive";
   folders.memory = FALAJ_TRY(MemoryFolder::root_for(folders.archive));
+  folders.reports = folders.memory + "-reports";  // A keeper that ends takes its own folder along.
   return folders;
 }
 
 std::string WorkerJobs::reports_of(const RunId& run) const {
-  return options_.folder + "/" + run.str() + "/metrics.jsonl";
+  const Result<Folders> folders = folders_of(run);
+  return folders.ok() ? folders->reports + "/metrics.jsonl" : std::string();  // "": nothing comes.
 }
 
 void WorkerJobs::adopt(const RunId& run) {
@@ -211,8 +217,10 @@ Status WorkerJobs::prepare(const jobs::Job& job, const jobs::Grant& grant, jobs:
   }
   // Made here: inside its sandbox the job may not make folders beside its own.
   FALAJ_TRY(MemoryFolder::open(folders.memory));
+  FALAJ_TRY(MemoryFolder::private_root("checkpoints", folders.archive, "-reports"));
+  FALAJ_TRY(hand_over_key(vault_, owner_of(job), folders.archive, folders.memory));
   // What an attempt before this one came to is not how this one ends.
-  fs::remove(folders.all + std::string(kReport), error);
+  fs::remove(folders.reports + std::string(kReport), error);
   std::vector<std::string> argv{options_.program, "launch", "--run-id", run.str()};
   for (std::string& word : gang_words(job.spec.request, grant.workers)) {
     argv.push_back(std::move(word));
@@ -220,7 +228,7 @@ Status WorkerJobs::prepare(const jobs::Job& job, const jobs::Grant& grant, jobs:
   for (std::string& word : words_of(payload["launch"])) argv.push_back(std::move(word));
   for (const std::string& word :
        {std::string("--archive"), folders.archive, std::string("--memory-folder"), folders.memory,
-        std::string("--report"), folders.all + std::string(kReport), std::string("--")}) {
+        std::string("--report"), folders.reports + std::string(kReport), std::string("--")}) {
     argv.push_back(word);
   }
   argv.insert(argv.end(), work.argv.begin(), work.argv.end());
@@ -238,8 +246,10 @@ Status WorkerJobs::prepare(const jobs::Job& job, const jobs::Grant& grant, jobs:
   work.env.emplace_back("ASAN_OPTIONS", "detect_leaks=0:quarantine_size_mb=4");
 #endif
   work.sandbox.read_write.push_back(folders.all);
+  work.sandbox.read_write.push_back(folders.reports);
   work.sandbox.read_write.push_back(folders.memory);  // Memory, which is limited as such.
   work.limits.disk_folders.push_back(folders.all);
+  work.limits.disk_folders.push_back(folders.reports);
   if (work.limits.processes_max > 0) {
     work.limits.processes_max =
         work.limits.processes_max * std::max<std::int64_t>(1, grant.workers) + kOwnProcesses;
@@ -268,11 +278,13 @@ Value WorkerJobs::ended(const jobs::Job& job, jobs::JobStatus status, const std:
   const security::RequestContext as =
       security::system_context("service:training", ProjectName(job.spec.project), job.spec.zone);
   const std::string why = status == jobs::JobStatus::kSucceeded ? "" : error;
-  auto report = parse_json(bytes_left(folders->all + std::string(kReport), kReportBytesMax));
+  auto report = parse_json(bytes_left(folders->reports + std::string(kReport), kReportBytesMax));
   Value reported_last = report.ok() && report->is_object() ? std::move(*report) : Value();
   note(runs_.end(as, run, run_status(status), why, outputs_of(reported_last)), run);
   std::error_code ignored;
   fs::remove_all(folders->memory, ignored);
+  fs::remove_all(folders->reports, ignored);
+  count_kept(vault_, owner_of(job), folders->archive);
   return reported_last;
 }
 

@@ -1,9 +1,9 @@
 // training/worker_jobs.h — TrainJobs whose engine is a command: a gang of workers under `falaj
 // launch`, one job of the queue.
 //
-//   FOLDER/RUN/archive        checkpoints, kept over attempts and after the end (jobs/checkpoint)
-//   FOLDER/RUN/metrics.jsonl  what workers reported: FALAJ_METRICS
-//   FOLDER/RUN/report.json    how the newest attempt went
+//   FOLDER/RUN/archive     checkpoints, sealed, kept over attempts and after the end
+//   MEMORY/metrics.jsonl   what workers reported: FALAJ_METRICS; in clear, so never on a disk
+//   MEMORY/report.json     how the newest attempt went
 //
 // The workers' network is their own: 127.0.0.1 and nothing else. They survive a restart of the
 // server; when the job is preempted or its machine dies, its next attempt goes on from the newest
@@ -18,6 +18,7 @@
 #include "jobs/queue.h"
 #include "security/context.h"
 #include "tracking/runs.h"
+#include "training/checkpoint_vault.h"
 #include "training/reports.h"
 #include "training/worker_plan.h"
 
@@ -34,6 +35,9 @@ class WorkerJobs final : public jobs::Companion {
   static constexpr const char* kName = "train";  // As jobs::Queue::accompany() knows it.
 
   WorkerJobs(WorkerOptions options, tracking::Runs& runs, jobs::Queue& queue);
+
+  // What checkpoints are sealed with; before the queue starts. Without it they lie in clear.
+  void seal_with(const CheckpointVault& vault) { vault_ = vault; }
 
   struct Started {
     RunId run;
@@ -57,6 +61,7 @@ class WorkerJobs final : public jobs::Companion {
     std::string all;
     std::string archive;
     std::string memory;
+    std::string reports;  // In memory too.
   };
   Result<Folders> folders_of(const RunId& run) const;
   std::string reports_of(const RunId& run) const;
@@ -64,6 +69,7 @@ class WorkerJobs final : public jobs::Companion {
   bool take_reports(const RunId& run, ReportTail& tail, ReportTail::Until until);
 
   const WorkerOptions options_;
+  CheckpointVault vault_;
   tracking::Runs& runs_;
   jobs::Queue& queue_;
   Mutex mutex_;

@@ -8,9 +8,12 @@
 
 #include "base/json.h"
 #include "jobs/checkpoint/memory_folder.h"
+#include "jobs/checkpoint/sealing.h"
 #include "jobs/command.h"
 #include "jobs/local_executor.h"
 #include "jobs/testing/commands_world.h"
+#include "security/keys/testing/key_world.h"
+#include "security/residency/testing/zone_world.h"
 #include "storage/objects.h"
 #include "storage/open.h"
 #include "storage/testing/temp_folder.h"
@@ -254,6 +257,47 @@ TEST_F(WorkerJobsTest, what_could_never_start_is_refused_and_its_run_says_so) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().id, ErrorId::kOutOfRange) << refused.error().message;
   EXPECT_EQ(runs_.list(context_.project)->front().status, tracking::RunStatus::kFailed);
+}
+
+TEST(CheckpointVault, an_archive_keeps_its_key_until_that_is_shredded) {
+  const storage::TempFolder folder;
+  const std::string archive = folder / "archive";
+  security::keys::testing::KeyWorld world;
+  const CheckpointVault vault{world.tree.get(), nullptr};
+  const storage::Owner owner = checkpoint_owner("pay", Zone("ae"), "fraud");
+  const auto handed = [&]() -> std::string {
+    EXPECT_TRUE(hand_over_key(vault, owner, archive, folder.path()).ok());
+    const auto key = jobs::checkpoint::take_key(folder.path()).value();
+    return key == nullptr ? "" : std::string(key->view());
+  };
+  const std::string first = handed();
+  EXPECT_EQ(first.size(), crypto::kKeyBytes);
+  EXPECT_EQ(handed(), first);
+  std::ofstream(archive + "/00000001-sealed.json") << "sealed with it";
+  ASSERT_TRUE(world.tree->shred({"pay", Zone("ae"), "TrainJob/fraud", "", ""}).ok());
+  EXPECT_NE(handed(), first);
+  EXPECT_FALSE(std::filesystem::exists(archive + "/00000001-sealed.json"));
+  const auto elsewhere = checkpoint_owner("pay", Zone("eu"), "fraud");
+  EXPECT_FALSE(hand_over_key(vault, elsewhere, archive, folder.path()).ok());
+}
+
+TEST(CheckpointVault, what_may_not_lie_here_is_refused_and_what_is_kept_counts) {
+  const storage::TempFolder folder;
+  security::residency::ZoneWorld zones;
+  const CheckpointVault vault{nullptr, zones.exits.get()};
+  const auto good = checkpoint_owner("p-ae", Zone("ae"), "fraud");
+  EXPECT_TRUE(hand_over_key(vault, good, folder / "archive", folder.path()).ok());
+  const auto nowhere = checkpoint_owner("p-ae", Zone(), "fraud");
+  EXPECT_EQ(hand_over_key(vault, nowhere, folder / "archive", folder.path()).error().id,
+            ErrorId::kZoneMissing);
+  std::filesystem::create_directories(folder / "archive/00000001-sealed");
+  std::ofstream(folder / "archive/00000001-sealed/a") << "12345";
+  count_kept(vault, good, folder / "archive");
+  std::int64_t bytes = 0;
+  for (const auto& row : zones.exits->ledger("p-ae").value()) {
+    if (row.exit == "write") bytes += row.bytes;
+  }
+  EXPECT_EQ(bytes, 5);
 }
 
 }  // namespace

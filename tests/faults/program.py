@@ -4,6 +4,7 @@ Nothing here waits a fixed time for something to be true: `wait_until` polls a c
 deadline, and a process's end is waited for through its pidfd.
 """
 import base64
+import hashlib
 import http.client
 import json
 import os
@@ -134,6 +135,11 @@ class Server:
         if ended is not None:
             raise AssertionError(f"the server ended with {ended[0]}, never ready:\n{ended[1]}")
         return self
+
+    def jobs_folder(self):
+        """Where folders and logs of running jobs lie: in memory."""
+        name = hashlib.sha256(os.path.realpath(self.data).encode()).hexdigest()[:16]
+        return f"/dev/shm/falaj-jobs-{os.geteuid()}-{name}/jobs"
 
     @property
     def pid(self):

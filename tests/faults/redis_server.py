@@ -79,7 +79,8 @@ def main(command):
     redis = Redis()
     try:
         redis.start()
-        chosen = {"FALAJ_STORAGE_ONLINE": "redis", "FALAJ_STORAGE_REDIS_URL": redis.url}
+        chosen = {"FALAJ_STORAGE_ONLINE": "redis", "FALAJ_STORAGE_REDIS_URL": redis.url,
+                  "FALAJ_STORAGE_REDIS_ZONE": "local"}
         code = subprocess.run(command, env={**os.environ, **chosen}).returncode
         print(f"{redis.rows()} rows in Redis")
         return code

@@ -18,6 +18,7 @@ import shop
 from program import ProgramTest, wait_until
 
 CANARIES = int(os.environ.get("FALAJ_CANARIES", "10000"))
+PUSHES = 20
 PATTERN = re.compile(rb"cnry[0-9a-f]{16}")
 PLAIN = os.environ.get("FALAJ_PLAIN_BINARY", "")
 
@@ -118,6 +119,56 @@ def talk(server, flock):
                        {"entities": [{"customer_id": i, "note": flock.one("predict")}]})
 
 
+def push_and_import(server, flock):
+    """Rows that are pushed, and files that say they are models."""
+    for i in range(PUSHES):
+        server.good("POST", "/api/v1/feature-views/people:push",
+                    {"rows": [{"person_id": flock.one("push"), "at": shop.moment(4, i),
+                               "score": i, "city": flock.one("push")}]})
+        server.request("POST", "/api/v1/models/m0/versions:import", flock.one("import") * 100,
+                       kind="application/octet-stream")
+
+
+SAVE = """
+echo {0}; echo {0} > mine; echo {0} > $FALAJ_OUTPUT/{0} 2>/dev/null
+if [ -n "$FALAJ_CKPT_DIR" ]; then
+  mkdir $FALAJ_CKPT_DIR/{0}.tmp; echo {0} > $FALAJ_CKPT_DIR/{0}.tmp/{0}
+  mv $FALAJ_CKPT_DIR/{0}.tmp $FALAJ_CKPT_DIR/{0}
+  echo '{{"metric": "{0}", "step": 1, "value": 1}}' >> $FALAJ_METRICS
+fi
+"""
+
+
+def commands(server, flock):
+    """What programs are told, print, write and save; one of them and its workers still run."""
+    running = []
+    for then in ("exit 0", "exit 3", "exec sleep 1000"):
+        script = SAVE.format(flock.one("command")) + then
+        job = server.good("POST", "/api/v1/jobs", {
+            "command": ["sh", "-c", script], "env": {"NOTE": flock.one("command")},
+            "name": "canary"})["id"]
+        server.apply(shop.thing("TrainJob", "workers", engine="command",
+                                params={"note": flock.one("workers")},
+                                workers={"cpu": 0.1, "memory": "64Mi"},
+                                faults={"crashes_max": 0, "grace": "1s"},
+                                command=["sh", "-c", SAVE.format(flock.one("workers")) + then]))
+        workers = server.train("workers")
+        if then.startswith("exit"):
+            server.job_ended(job)
+            server.job_ended(workers["job"])
+        else:
+            running = [job, workers["job"]]
+            kept = os.path.join(server.data, "checkpoints", workers["run"], "archive")
+            wait_until(lambda: any(name.endswith(".json") and name[0] == "0"
+                                   for name in os.listdir(kept)) if os.path.isdir(kept) else False,
+                       "a checkpoint that is kept")
+            log = os.path.join(server.jobs_folder(), f"{job}-1.log")
+            wait_until(lambda: os.path.exists(log), "the log of a running command")
+            if not scan(server.jobs_folder()):
+                raise AssertionError("what runs wrote nothing: the scan could not find it")
+    return running
+
+
 def half_upload(server, flock, rows):
     """A body that never ends; the connection stays open so that the server keeps what came."""
     connection = http.client.HTTPConnection(*server.address(), timeout=60)
@@ -140,6 +191,8 @@ class Canaries(ProgramTest):
         keys = ingest(server, flock, rows)
         freeze(server, flock, keys)
         talk(server, flock)
+        push_and_import(server, flock)
+        self.running = commands(server, flock)
         upload = half_upload(server, flock, 150)
         self.addCleanup(upload.close)
         while flock.count() < CANARIES:
@@ -166,6 +219,10 @@ class Canaries(ProgramTest):
         flock = self.fill(server, 20261116)
         self.assertGreaterEqual(flock.count(), CANARIES)
         self.assertEqual(self.places(server.data, flock), ({}, {}), "while it runs")
+        for job in self.running:
+            server.good("POST", f"/api/v1/jobs/{job}:cancel", {})
+            server.job_ended(job)
+        self.assertEqual(self.places(server.data, flock), ({}, {}), "when the commands ended")
         job = shop.train_job("long", rounds=2000)
         server.apply(job)
         server.train("long")
@@ -174,7 +231,7 @@ class Canaries(ProgramTest):
         server.kill()
         self.assertEqual(self.places(server.data, flock), ({}, {}), "after a kill")
         server.start()
-        self.assertEqual(server.rows("people"), CANARIES * 2 // 5 // 4 * 4)
+        self.assertEqual(server.rows("people"), CANARIES * 2 // 5 // 4 * 4 + PUSHES)
         server.stop()
         self.assertEqual(self.places(server.data, flock), ({}, {}), "after a clean end")
         print(f"{flock.count()} canaries by {len(flock.ways)} ways: 0 found")

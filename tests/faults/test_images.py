@@ -123,7 +123,7 @@ class Images(ProgramTest):
         wait_until(lambda: self.host.get(f"/api/v1/jobs/{job}")["status"] == "running", "it runs")
         self.host.good("POST", f"/api/v1/jobs/{job}:cancel", {})
         self.assertEqual(self.host.job_ended(job)["status"], "cancelled")
-        work = os.path.join(self.host.data, "jobs")
+        work = self.host.jobs_folder()
         wait_until(lambda: not os.listdir(work), "its files to go")
 
     def test_what_no_command_may_do_is_refused_inside_an_image_too(self):

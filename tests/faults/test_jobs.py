@@ -129,7 +129,7 @@ class Commands(ProgramTest):
         too_much = {"command": ["true"], "resources": {"disk": "65Mi"}}
         self.assertEqual(server.request("POST", "/api/v1/jobs", too_much).code, "FJ-1006")
         # What a server that died at the wrong moment left goes with the next start.
-        left = os.path.join(server.data, "jobs", f"{job['id']}-1")
+        left = os.path.join(server.jobs_folder(), f"{job['id']}-1")
         server.kill()
         os.makedirs(os.path.join(left, "deep"))
         open(left + ".log", "w").close()

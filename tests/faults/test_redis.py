@@ -21,7 +21,8 @@ class RedisFaults(ProgramTest):
 
     def with_redis(self, *more, data=None):
         return self.server("--set", "storage.online=redis", "--set",
-                           f"storage.redis.url={self.redis.url}", *more, data=data)
+                           f"storage.redis.url={self.redis.url}", "--set",
+                           "storage.redis.zone=local", *more, data=data)
 
     @staticmethod
     def push(server, customer, number):

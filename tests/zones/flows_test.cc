@@ -563,6 +563,21 @@ TEST(ZoneFlows, a_backup_of_runs_and_checkpoints_alone_passes_its_exit) {
   EXPECT_GT(bytes, 0);
 }
 
+TEST(ZoneFlows, rows_that_lie_on_another_machine_pass_the_exit_into_its_zone) {
+  Site site("ae", security::residency::decide);
+  const auto rows = guard_kv(storage::make_fake_kv(), site.exits(), Zone("eu"));
+  const auto write = [&](const std::string& zone) {
+    const storage::Owner owner{ProjectName("p-" + zone), Zone(zone), "FeatureView/activity"};
+    return rows->write(owner, {{"row", "value"}});
+  };
+  EXPECT_EQ(write("ae-fin").error().id, ErrorId::kZoneRefused);
+  EXPECT_TRUE(write("eu").ok());
+  EXPECT_TRUE(write("ae").ok()) << "stands on its transfer";
+  const auto nowhere = guard_kv(storage::make_fake_kv(), site.exits(), Zone("mars"));
+  const storage::Owner owner{ProjectName("p-ae"), Zone("ae"), "FeatureView/activity"};
+  EXPECT_FALSE(nowhere->write(owner, {{"row", "value"}}).ok());
+}
+
 TEST(ZoneFlows, unlabelled_data_is_refused_at_every_exit) {
   Site site("ae", security::residency::decide);
   const storage::Owner nobody{ProjectName("p-ae"), Zone(), "FeatureView/activity"};

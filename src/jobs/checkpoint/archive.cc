@@ -46,10 +46,6 @@ bool is_half_made(const std::string& name) {
   return name.starts_with(".staged-") || (name.ends_with(".json.new") && number_of(name));
 }
 
-std::string manifest_name(const Manifest& manifest) {
-  return folder_name(manifest.number, manifest.name) + std::string(kManifestEnd);
-}
-
 Result<std::string> read_bounded(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) return disk_error(errno, "open", path);
@@ -65,10 +61,12 @@ Result<std::string> read_bounded(const std::string& path) {
   }
 }
 
-Result<Manifest> read_manifest(const std::string& folder, const std::string& name) {
+Result<Manifest> read_manifest(const std::string& folder, const std::string& name,
+                               const ArchiveKey& key, bool& sealed) {
   const std::string text = FALAJ_TRY(read_bounded(folder + "/" + name + std::string(kManifestEnd)));
-  Manifest manifest = FALAJ_TRY(decode_manifest(text));
-  if (folder_name(manifest.number, manifest.name) != name) {
+  sealed = is_sealed(text);
+  Manifest manifest = FALAJ_TRY(open_manifest(key, text));
+  if (stored_folder(sealed ? key : nullptr, manifest) != name) {
     return Error{Code::kDataLoss, "the manifest is damaged: it is that of another checkpoint"};
   }
   return manifest;
@@ -98,6 +96,7 @@ Status compare(const std::string& name, const std::vector<FileEntry>& want,
 }  // namespace
 
 Result<std::unique_ptr<Archive>> Archive::open(const std::string& folder, Options options) {
+  FALAJ_TRY(check_key(folder, options.key));
   FALAJ_TRY(make_folder(folder, options.durability));
   Descriptor held = FALAJ_TRY(lock(folder));
   Descriptor opened = FALAJ_TRY(open_folder(folder));
@@ -118,7 +117,7 @@ Status Archive::look() {
     if (is_half_made(name) || orphan) fs::remove_all(path(name), error);
     if (error) return disk_error(error.value(), "clean up", path(name));
   }
-  const std::vector<Listed> listed = FALAJ_TRY(list_checkpoints(folder_));
+  const std::vector<Listed> listed = FALAJ_TRY(list_checkpoints(folder_, options_.key));
   for (const Listed& each : listed) {
     if (each.manifest.ok()) manifests_.push_back(*each.manifest);
   }
@@ -147,12 +146,13 @@ Result<Manifest> Archive::write_staged(const Source& source, const std::string& 
     return disk_error(errno, "create", path(staged));
   }
   const Descriptor to = FALAJ_TRY(open_folder(path(staged)));
-  const TreeOptions options{options_.bytes_max, options_.durability, options_.on_chunk};
+  TreeOptions options{options_.bytes_max, options_.durability, options_.on_chunk};
+  options.sealed = {options_.key.get(), source.about.number, source.rename_file};
   Tree tree = FALAJ_TRY(copy_tree(source.parent, source.entry, to.get(), options));
   Manifest manifest = source.about;
   manifest.form = tree.form;
   manifest.files = std::move(tree.files);
-  if (manifest.form == Form::kFile && !source.rename_file.empty()) {
+  if (manifest.form == Form::kFile && !source.rename_file.empty() && options_.key == nullptr) {
     manifest.files.front().path = source.rename_file;
     if (::renameat(to.get(), source.entry.c_str(), to.get(), source.rename_file.c_str()) != 0) {
       return disk_error(errno, "rename", path(staged));
@@ -163,7 +163,7 @@ Result<Manifest> Archive::write_staged(const Source& source, const std::string& 
 }
 
 Status Archive::commit(const Manifest& manifest, const std::string& staged) {
-  const std::string name = folder_name(manifest.number, manifest.name);
+  const std::string name = stored_folder(options_.key, manifest);
   std::error_code ignored;
   fs::remove_all(path(name), ignored);  // Of a try that failed after its rename.
   if (::renameat(opened_.get(), staged.c_str(), opened_.get(), name.c_str()) != 0) {
@@ -172,24 +172,33 @@ Status Archive::commit(const Manifest& manifest, const std::string& staged) {
   Status done = sync(opened_.get(), folder_, options_.durability);
   if (done.ok()) done = put_manifest(manifest);
   if (done.ok()) return done;
-  ::unlinkat(opened_.get(), manifest_name(manifest).c_str(), 0);
-  ::unlinkat(opened_.get(), (manifest_name(manifest) + ".new").c_str(), 0);
+  ::unlinkat(opened_.get(), (name + ".json").c_str(), 0);
+  ::unlinkat(opened_.get(), (name + ".json.new").c_str(), 0);
   fs::remove_all(path(name), ignored);
   return done;
 }
 
 Status Archive::put_manifest(const Manifest& manifest) {
-  const std::string name = manifest_name(manifest);
+  const std::string name = stored_folder(options_.key, manifest) + std::string(kManifestEnd);
   const std::string staged = name + ".new";
   const Descriptor file(
       ::openat(opened_.get(), staged.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file.valid()) return disk_error(errno, "create", path(staged));
-  FALAJ_TRY(write_all(file.get(), encode_manifest(manifest), path(staged)));
+  const std::string text =
+      options_.key == nullptr ? encode_manifest(manifest) : seal_manifest(*options_.key, manifest);
+  FALAJ_TRY(write_all(file.get(), text, path(staged)));
   FALAJ_TRY(sync(file.get(), path(staged), options_.durability));
   if (::renameat(opened_.get(), staged.c_str(), opened_.get(), name.c_str()) != 0) {
     return disk_error(errno, "rename", path(staged));
   }
   return sync(opened_.get(), folder_, options_.durability);
+}
+
+std::string Archive::lies_as(const Manifest& manifest) const {
+  std::string sealed = stored_folder(options_.key, manifest);
+  std::error_code ignored;
+  if (fs::exists(path(sealed + std::string(kManifestEnd)), ignored)) return sealed;
+  return stored_folder(nullptr, manifest);
 }
 
 Status Archive::remove(std::int64_t number) {
@@ -198,8 +207,8 @@ Status Archive::remove(std::int64_t number) {
   if (at == manifests_.end()) {
     return Error{Code::kNotFound, "no checkpoint " + std::to_string(number) + " in " + folder_};
   }
-  const std::string name = folder_name(at->number, at->name);
-  if (::unlinkat(opened_.get(), manifest_name(*at).c_str(), 0) != 0 && errno != ENOENT) {
+  const std::string name = lies_as(*at);
+  if (::unlinkat(opened_.get(), (name + ".json").c_str(), 0) != 0 && errno != ENOENT) {
     return disk_error(errno, "remove", path(name));
   }
   FALAJ_TRY(sync(opened_.get(), folder_, options_.durability));
@@ -210,7 +219,7 @@ Status Archive::remove(std::int64_t number) {
   return {};
 }
 
-Result<std::vector<Listed>> list_checkpoints(const std::string& folder) {
+Result<std::vector<Listed>> list_checkpoints(const std::string& folder, const ArchiveKey& key) {
   const Descriptor opened = FALAJ_TRY(open_folder(folder));
   const std::vector<std::string> names = FALAJ_TRY(names_in(opened.get(), folder));
   std::vector<Listed> listed;
@@ -220,7 +229,9 @@ Result<std::vector<Listed>> list_checkpoints(const std::string& folder) {
     if (::fstatat(opened.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (!S_ISREG(info.st_mode)) continue;  // The folder of a checkpoint that is called so.
     const std::string own = name.substr(0, name.size() - kManifestEnd.size());
-    listed.push_back({own, read_manifest(folder, own)});
+    bool sealed = false;
+    auto manifest = read_manifest(folder, own, key, sealed);
+    listed.push_back({own, std::move(manifest), sealed});
   }
   std::stable_sort(listed.begin(), listed.end(), [](const Listed& a, const Listed& b) {
     return number_of(a.folder) < number_of(b.folder);
@@ -236,17 +247,26 @@ Status verify_checkpoint(const std::string& folder, const Manifest& manifest) {
   return compare(name, manifest.files, tree->files);
 }
 
-Result<Restored> restore(const std::string& folder) {
-  std::vector<Listed> listed = FALAJ_TRY(list_checkpoints(folder));
+Result<Restored> restore(const std::string& folder, const ArchiveKey& key,
+                         const std::string& opened) {
+  std::vector<Listed> listed = FALAJ_TRY(list_checkpoints(folder, key));
+  std::error_code ignored;
+  if (!opened.empty()) fs::remove_all(opened, ignored);
   std::vector<std::string> skipped;
   for (auto each = listed.rbegin(); each != listed.rend(); ++each) {
-    const Status whole = each->manifest.ok() ? verify_checkpoint(folder, *each->manifest)
-                                             : Status{each->manifest.error().within(each->folder)};
+    std::string path = (each->sealed ? opened : folder) + "/" + each->folder;
+    Status whole;
+    if (!each->manifest.ok()) {
+      whole = each->manifest.error().within(each->folder);
+    } else if (each->sealed) {
+      whole = unseal_checkpoint(folder + "/" + each->folder, *each->manifest, *key, path);
+    } else {
+      whole = verify_checkpoint(folder, *each->manifest);
+    }
     if (!whole.ok()) {
       skipped.push_back(whole.error().message);
       continue;
     }
-    std::string path = folder + "/" + each->folder;
     if (each->manifest->form == Form::kFile) path += "/" + each->manifest->files.front().path;
     return Restored{std::move(*each->manifest), std::move(path), std::move(skipped)};
   }

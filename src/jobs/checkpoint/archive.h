@@ -5,8 +5,8 @@
 //   FOLDER/.staged-12, *.new      on their way in; swept away by the next writer
 //   FOLDER/keeper.lock            held by the one process that writes
 //
-// Files lie as they were written: nothing is encrypted here, so the folder belongs on a disk that
-// is.
+// Without a key files lie as they were written, so the folder belongs on a disk that is encrypted;
+// with one as sealing.h says. The server's TrainJobs have one.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,7 @@
 
 #include "base/descriptor.h"
 #include "jobs/checkpoint/manifest.h"
+#include "jobs/checkpoint/sealing.h"
 #include "storage/open.h"
 
 namespace falaj::jobs::checkpoint {
@@ -33,10 +34,12 @@ class Archive {
     std::int64_t bytes_max = INT64_MAX;  // Of one checkpoint.
     storage::Durability durability = storage::Durability::kSync;
     std::function<Status()> on_chunk;  // Asked about every MiB; an error ends the write.
+    ArchiveKey key{};                  // What is written is sealed with it.
   };
 
   // Makes the folder if needed, takes it for this process (FJ-8001 when another has it) and sweeps
-  // away what was half done. Checkpoints that are there stay, damaged ones too.
+  // away what was half done. Checkpoints that are there stay, damaged ones too. kFailedPrecondition
+  // for a sealed archive without its key.
   static Result<std::unique_ptr<Archive>> open(const std::string& folder, Options options);
 
   // Copy → hash → fsync → rename → manifest. When it returns the checkpoint survives power loss;
@@ -62,6 +65,9 @@ class Archive {
   Result<Manifest> write_staged(const Source& source, const std::string& staged);
   Status commit(const Manifest& manifest, const std::string& staged);
   Status put_manifest(const Manifest& manifest);
+  // Under which name it lies: those that an earlier version left in a sealed archive have their
+  // own.
+  std::string lies_as(const Manifest& manifest) const;
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
   const std::string folder_;
@@ -77,9 +83,10 @@ class Archive {
 struct Listed {
   std::string folder;         // "00000012-epoch3"
   Result<Manifest> manifest;  // kDataLoss when it is damaged.
+  bool sealed = false;
 };
 // Every checkpoint that has a manifest, oldest first. kNotFound when there is no such folder.
-Result<std::vector<Listed>> list_checkpoints(const std::string& folder);
+Result<std::vector<Listed>> list_checkpoints(const std::string& folder, const ArchiveKey& key = {});
 
 // Reads every byte. kDataLoss names the first file that is missing, changed or too many.
 Status verify_checkpoint(const std::string& folder, const Manifest& manifest);
@@ -89,9 +96,11 @@ struct Restored {
   std::string path;                  // What the worker saved: the file, or the folder.
   std::vector<std::string> skipped;  // Newer ones that are damaged, and how.
 };
-// The newest whole one, every byte checked; damaged ones are passed over. kNotFound when there is
+// The newest whole one, every byte checked; damaged ones are passed over. A sealed one is opened
+// into the folder `opened`, which is emptied first and should be in memory. kNotFound when there is
 // none at all, kDataLoss when all are damaged.
-Result<Restored> restore(const std::string& folder);
+Result<Restored> restore(const std::string& folder, const ArchiveKey& key = {},
+                         const std::string& opened = "");
 // Copies it to `to`, which must not exist, checking the hashes of what was copied. kConflict when
 // it does; kDataLoss when what arrived is not what was saved; then nothing is left there.
 Status copy_out(const Restored& restored, const std::string& to);

@@ -42,6 +42,8 @@ class ThreadKeeper final : public Keeper {
     archive.bytes_max = options_.memory_bytes_max;
     archive.durability = options_.durability;
     archive.on_chunk = [this] { return between_chunks(); };
+    archive.key = FALAJ_TRY(take_key(options_.memory_folder));
+    key_ = archive.key;
     archive_ = FALAJ_TRY(Archive::open(options_.archive, std::move(archive)));
     next_number_ = archive_->next_number();
     std::vector<Taken> left = FALAJ_TRY(memory_.left_over());
@@ -68,7 +70,8 @@ class ThreadKeeper final : public Keeper {
 
   Result<std::optional<Restored>> restore(Duration limit) override {
     FALAJ_TRY(flush(Flush::kNewest, limit));
-    Result<Restored> found = checkpoint::restore(options_.archive);
+    Result<Restored> found =
+        checkpoint::restore(options_.archive, key_, options_.memory_folder + "/restored");
     if (!found.ok() && found.error().code == Code::kNotFound) return std::optional<Restored>{};
     if (!found.ok()) return found.error();
     held_ = found->manifest.number;
@@ -283,6 +286,7 @@ class ThreadKeeper final : public Keeper {
   MemoryFolder memory_;
   const Descriptor wake_;
   std::unique_ptr<Archive> archive_;
+  ArchiveKey key_;  // Null: the archive lies in clear.
   std::atomic<bool> stopping_{false};
   std::atomic<std::int64_t> held_{0};  // What workers may still be reading.
 

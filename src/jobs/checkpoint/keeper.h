@@ -6,6 +6,9 @@
 // or fails, it tries again, waiting twice as long each time, and says so; the save stays in memory
 // meanwhile. Nothing that is incomplete is ever taken.
 //
+// A key that lies in the folder in memory (sealing.h) is taken at the start: then what is persisted
+// is sealed, and what is restored is opened in memory.
+//
 // The kernel does not limit the folder in memory: while more than `memory_bytes_max` waits there,
 // older saves are given up, and one that is larger by itself is refused.
 #pragma once

@@ -50,18 +50,29 @@ Result<double> parse_metric(const std::string& text) {
   return metric.as_double();
 }
 
-}  // namespace
-
-Result<std::string> MemoryFolder::root_for(const std::string& archive) {
+Result<std::string> name_for(std::string_view use, const std::string& folder) {
   struct statfs info {};
   if (::statfs(kShared, &info) != 0 || info.f_type != TMPFS_MAGIC) {
     return Error{Code::kFailedPrecondition,
                  std::string(kShared) + " is not in memory here; name a folder that is"};
   }
   std::error_code error;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(archive, error), error);
-  return std::string(kShared) + "/falaj-checkpoints-" + std::to_string(::geteuid()) + "-" +
-         sha256_hex(whole.string()).substr(0, 16);
+  const fs::path whole = fs::weakly_canonical(fs::absolute(folder, error), error);
+  return std::string(kShared) + "/falaj-" + std::string(use) + "-" + std::to_string(::geteuid()) +
+         "-" + sha256_hex(whole.string()).substr(0, 16);
+}
+
+}  // namespace
+
+Result<std::string> MemoryFolder::root_for(const std::string& archive) {
+  return name_for("checkpoints", archive);
+}
+
+Result<std::string> MemoryFolder::private_root(std::string_view use, const std::string& folder,
+                                               std::string_view end) {
+  std::string root = FALAJ_TRY(name_for(use, folder)) + std::string(end);
+  FALAJ_TRY(make_private(root));
+  return root;
 }
 
 Result<MemoryFolder> MemoryFolder::open(const std::string& root) {

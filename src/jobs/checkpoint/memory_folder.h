@@ -3,6 +3,8 @@
 //
 //   ROOT/saves                 the worker's: FALAJ_CKPT_DIR
 //   ROOT/taken/00000012-NAME   the keeper's: complete, waiting to be persisted
+//   ROOT/restored              the worker's: what was opened of a sealed archive
+//   ROOT/key                   from whoever started the keeper: what it seals with; it takes it
 //
 // A worker writes NAME.tmp, a file or a folder, and renames it to NAME: from then on it is
 // complete. With NAME.metric.json beside it ({"metric": 0.91}), there before the rename, it can be
@@ -35,6 +37,9 @@ class MemoryFolder {
   // Below /dev/shm, always the same for the same archive and user. kFailedPrecondition when there
   // is no memory-backed file system, or somebody else made the folder.
   static Result<std::string> root_for(const std::string& archive);
+  // The same for any `use` of a folder, made for this user alone. Errors as root_for().
+  static Result<std::string> private_root(std::string_view use, const std::string& folder,
+                                          std::string_view end = "");
   // Makes both folders and begins to watch.
   static Result<MemoryFolder> open(const std::string& root);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "security/keys/log_check.h"
 #include "security/keys/testing/key_world.h"
 
 namespace falaj::security::keys {
@@ -134,6 +135,34 @@ TEST_F(KeyAdminTest, grounds_are_a_choice) {
     EXPECT_EQ(ground_from_name(ground_name(ground)).value(), ground);
   }
   EXPECT_EQ(ground_from_name("because").error().id, ErrorId::kWrongType);
+}
+
+TEST_F(KeyAdminTest, keys_that_are_older_than_the_log_are_found) {
+  EXPECT_TRUE(check_against_log(*world.tree, *world.sql, audit).ok());
+  const std::vector<RingInfo> before = world.tree->inventory().value();
+  const std::string ring = before.back().id;
+  ASSERT_EQ(before.back().level, "object");
+  ASSERT_TRUE(admin.rotate(context, place("FeatureView/activity")).ok());
+  EXPECT_TRUE(check_against_log(*world.tree, *world.sql, audit).ok());
+  const auto set = [&](const std::string& text) {
+    ASSERT_TRUE(world.sql
+                    ->write([&](storage::SqlTransaction& tx) -> Status {
+                      FALAJ_TRY(
+                          tx.execute("UPDATE key_rings SET " + text + " WHERE id = ?", {ring}));
+                      return {};
+                    })
+                    .ok());
+  };
+  set("version = 1");
+  EXPECT_EQ(check_against_log(*world.tree, *world.sql, audit).error().id, ErrorId::kRolledBack);
+  set("version = 2");
+  ASSERT_TRUE(admin.shred(context, place("FeatureView/activity"), ShredGround::kOther).ok());
+  EXPECT_TRUE(check_against_log(*world.tree, *world.sql, audit).ok());
+  EXPECT_TRUE(living_rings(*world.sql, {ring, "nobody"}).value().empty());
+  set("shredded = 0");
+  const Status found = check_against_log(*world.tree, *world.sql, audit);
+  EXPECT_EQ(found.error().id, ErrorId::kRolledBack);
+  EXPECT_NE(found.error().message.find("key.shred"), std::string::npos) << found.error().message;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "crypto/aead.h"
 #include "crypto/kdf.h"
 #include "security/keys/internal/stored_key_tree.h"
+#include "security/keys/log_check.h"
 
 namespace falaj::security::keys {
 namespace {
@@ -399,7 +400,7 @@ void StoredKeyTree::set_shred_guard(ShredGuard guard) {
 Result<std::unique_ptr<KeyTree>> open_key_tree(storage::SqlStore& store, KeyVault& vault,
                                                const Clock& clock, KeyTreeOptions options,
                                                crypto::Random& random) {
-  FALAJ_TRY(store.migrate({kKeysMigration}));
+  FALAJ_TRY(store.migrate({kKeysMigration, kGenerationsMigration}));
   auto tree = std::make_unique<StoredKeyTree>(store, vault, clock, std::move(options), random);
   FALAJ_TRY(tree->start());
   return std::unique_ptr<KeyTree>(std::move(tree));

@@ -13,12 +13,13 @@ using storage::KvWrite;
 using storage::Owner;
 using storage::StoredBlob;
 
-Result<Passage> pass(Exits& exits, Exit exit, const Owner& owner, std::int64_t bytes) {
+Result<Passage> pass(Exits& exits, Exit exit, const Owner& owner, std::int64_t bytes,
+                     const Zone& place = Zone()) {
   Flow flow;
   flow.exit = exit;
   flow.project = owner.project.str();
   flow.data = owner.zone;
-  flow.destination = exits.machine_for(owner.zone);
+  flow.destination = place.labelled() ? place : exits.machine_for(owner.zone);
   flow.object = owner.object;
   flow.bytes = bytes;
   return exits.pass(system_context("service:storage", owner.project, owner.zone), std::move(flow));
@@ -110,8 +111,8 @@ class GuardedBlobs final : public BlobStore {
 
 class GuardedKv final : public KvStore {
  public:
-  GuardedKv(std::unique_ptr<KvStore> inner, Exits& exits)
-      : inner_(std::move(inner)), exits_(exits) {}
+  GuardedKv(std::unique_ptr<KvStore> inner, Exits& exits, Zone place)
+      : inner_(std::move(inner)), exits_(exits), place_(std::move(place)) {}
 
   // Single rows stay where they were written; what is read in bulk makes a copy, see scan().
   Result<std::optional<std::string>> get(const Owner& owner, std::string_view key) const override {
@@ -126,7 +127,7 @@ class GuardedKv final : public KvStore {
     for (const KvWrite& row : batch) {
       if (row.value) bytes += static_cast<std::int64_t>(row.key.size() + row.value->size());
     }
-    const Passage passage = FALAJ_TRY(pass(exits_, Exit::kWrite, owner, 0));
+    const Passage passage = FALAJ_TRY(pass(exits_, Exit::kWrite, owner, 0, place_));
     FALAJ_TRY(inner_->write(owner, batch));
     exits_.count(passage, bytes);
     return {};
@@ -150,6 +151,7 @@ class GuardedKv final : public KvStore {
  private:
   std::unique_ptr<KvStore> inner_;
   Exits& exits_;
+  const Zone place_;
 };
 
 }  // namespace
@@ -158,8 +160,8 @@ std::unique_ptr<BlobStore> guard_blobs(std::unique_ptr<BlobStore> inner, Exits& 
   return std::make_unique<GuardedBlobs>(std::move(inner), exits);
 }
 
-std::unique_ptr<KvStore> guard_kv(std::unique_ptr<KvStore> inner, Exits& exits) {
-  return std::make_unique<GuardedKv>(std::move(inner), exits);
+std::unique_ptr<KvStore> guard_kv(std::unique_ptr<KvStore> inner, Exits& exits, Zone place) {
+  return std::make_unique<GuardedKv>(std::move(inner), exits, std::move(place));
 }
 
 }  // namespace falaj::security::residency

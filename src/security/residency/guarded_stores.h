@@ -17,6 +17,9 @@ namespace falaj::security::residency {
 // call has not touched the inner store.
 std::unique_ptr<storage::BlobStore> guard_blobs(std::unique_ptr<storage::BlobStore> inner,
                                                 Exits& exits);
-std::unique_ptr<storage::KvStore> guard_kv(std::unique_ptr<storage::KvStore> inner, Exits& exits);
+// `place`: where the rows lie; unlabelled for this machine. Rows that lie elsewhere pass the write
+// exit on their way there, and the replicate exit when they are read into this machine.
+std::unique_ptr<storage::KvStore> guard_kv(std::unique_ptr<storage::KvStore> inner, Exits& exits,
+                                           Zone place = Zone());
 
 }  // namespace falaj::security::residency

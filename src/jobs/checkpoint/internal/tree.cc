@@ -11,6 +11,8 @@
 #include <memory>
 
 #include "base/hash.h"
+#include "crypto/stream.h"
+#include "jobs/checkpoint/sealing.h"
 
 namespace falaj::jobs::checkpoint {
 namespace {
@@ -38,7 +40,8 @@ class Pass {
       FALAJ_TRY(walk(folder.get(), to, "", 0));
     } else {
       tree.form = Form::kFile;
-      FALAJ_TRY(file(parent, name, to, name));
+      const bool renamed = sealing(to) && !options_.sealed.rename_file.empty();
+      FALAJ_TRY(file(parent, name, to, renamed ? options_.sealed.rename_file : name));
       if (to >= 0) FALAJ_TRY(sync(to, name, options_.durability));
     }
     std::sort(files_.begin(), files_.end(),
@@ -78,6 +81,7 @@ class Pass {
     if (++folders_ > kFilesMax) return refused(path, "is one folder too many");
     const Descriptor inner = FALAJ_TRY(enter(from, name, path));
     Descriptor made;
+    if (sealing(to)) return walk(inner.get(), to, path + "/", depth + 1);
     if (to >= 0) {
       if (::mkdirat(to, name.c_str(), 0700) != 0) return disk_error(errno, "create", path);
       made = FALAJ_TRY(enter(to, name, path));
@@ -100,8 +104,9 @@ class Pass {
     if (work_ == Work::kMeasure) return count(info.st_size);
     Descriptor out;
     if (to >= 0) {
+      const std::string own = sealing(to) ? sealed_name(*options_.sealed.key, path) : name;
       out = Descriptor(
-          ::openat(to, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+          ::openat(to, own.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
       if (!out.valid()) return disk_error(errno, "create", path);
     }
     return stream(in.get(), out.get(), path);
@@ -109,6 +114,12 @@ class Pass {
 
   Status stream(int in, int out, const std::string& path) {
     Sha256Hasher hasher;
+    std::unique_ptr<crypto::StreamSealer> sealer;
+    if (sealing(out)) {
+      sealer = std::make_unique<crypto::StreamSealer>(*options_.sealed.key,
+                                                      sealed_about(options_.sealed.number, path));
+    }
+    std::string sealed;
     if (buffer_ == nullptr) buffer_ = std::make_unique<char[]>(kChunk);
     while (true) {
       if (options_.on_chunk) FALAJ_TRY(options_.on_chunk());
@@ -119,11 +130,18 @@ class Pass {
       const std::string_view bytes(buffer_.get(), static_cast<std::size_t>(got));
       FALAJ_TRY(count(got));
       hasher.update(bytes);
-      if (out >= 0) FALAJ_TRY(write_all(out, bytes, path));
+      sealed.clear();
+      if (sealer) FALAJ_TRY(sealer->append(bytes, sealed));
+      if (out >= 0) FALAJ_TRY(write_all(out, sealer ? sealed : bytes, path));
     }
+    sealed.clear();
+    if (sealer) sealer->finish(sealed);
+    if (sealer) FALAJ_TRY(write_all(out, sealed, path));
     files_.back().sha256 = hasher.finish().hex();
     return out < 0 ? Status{} : sync(out, path, options_.durability);
   }
+
+  bool sealing(int to) const { return to >= 0 && options_.sealed.key != nullptr; }
 
   Status count(std::int64_t bytes) {
     if (bytes > options_.bytes_max - total_) {

@@ -10,15 +10,24 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "crypto/secret.h"
 #include "jobs/checkpoint/manifest.h"
 #include "storage/open.h"
 
 namespace falaj::jobs::checkpoint {
 
+// With a key, files are copied sealed (sealing.h): flat, each under its sealed name.
+struct SealAs {
+  const crypto::SecretBytes* key = nullptr;
+  std::int64_t number = 0;    // Of the checkpoint.
+  std::string rename_file{};  // What a tree of one file calls it; "": as it is.
+};
+
 struct TreeOptions {
   std::int64_t bytes_max = INT64_MAX;
   storage::Durability durability = storage::Durability::kSync;
-  std::function<Status()> on_chunk;  // Asked about every MiB; an error ends the work.
+  std::function<Status()> on_chunk{};  // Asked about every MiB; an error ends the work.
+  SealAs sealed{};
 };
 
 struct Tree {

@@ -3,8 +3,13 @@
 #include "crypto/aead.h"
 #include "crypto/base64.h"
 #include "security/keys/key_tree.h"
+#include "security/keys/log_check.h"
 
 namespace falaj::security::keys {
+
+const storage::Migration kGenerationsMigration{
+    "keys-002-generations",
+    "CREATE TABLE store_generations (name TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT;"};
 
 const storage::Migration kKeysMigration{"keys-001",
                                         R"sql(
