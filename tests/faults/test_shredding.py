@@ -1,9 +1,9 @@
 """What was shredded is gone at once and for good; everything else stays.
 
-The strictest reader there is: an old copy of the online store, put back under the living server. It is
-found at the start, whether the person's rows have a key of their own or not, and once it is removed
-the rows are made again from the segments, without the person. That keys are gone by themselves, also
-for who gets past that, is said by the receipts: every open that was tried was refused.
+The strictest reader there is: an old copy of the online store, put back under the living server. It
+is found at the start, whether the person's rows have a key of their own or not, and once it is
+removed the rows are made again from the segments, without the person. That keys are gone by
+themselves, also for who gets past that, the receipts say: every open that was tried was refused.
 """
 
 import os
