@@ -51,6 +51,14 @@ Verdict judged(std::vector<Candidate> jobs, unsigned gpus = 0) {
   return judge(scene, kNow);
 }
 
+QueueSpec small_queue(std::int64_t cpu_milli) {
+  QueueSpec queue;
+  queue.project = "pay";
+  queue.name = "small";
+  queue.cpu = {cpu_milli, 0, kNoLimit};
+  return queue;
+}
+
 TEST(Elastic, starts_with_as_many_workers_as_there_is_room_for) {
   const Verdict alone = judged({elastic(1, workers(1, 3))});
   ASSERT_EQ(alone.admit.size(), 1u);
@@ -93,11 +101,7 @@ TEST(Elastic, gives_up_workers_for_who_could_not_start_otherwise) {
 TEST(Elastic, gives_up_quota_too) {
   Scene scene;
   scene.machine = {8000, 8 * kGi, 0, 1};
-  QueueSpec queue;
-  queue.project = "pay";
-  queue.name = "small";
-  queue.cpu = {2000, 0, kNoLimit};
-  scene.queues = {queue};
+  scene.queues = {small_queue(2000)};
   scene.policy.policy.preemption.min_run = {};
   scene.jobs = {running(elastic(1, workers(1, 2)), 2, Duration::minutes(1)), rigid(2, 1000)};
   for (Candidate& job : scene.jobs) job.request.queue = "small";
@@ -131,11 +135,7 @@ TEST(Elastic, every_worker_has_devices_of_its_own) {
 TEST(Elastic, is_possible_when_its_least_is) {
   Scene scene;
   scene.machine = {4000, 4 * kGi, 0, 1};
-  QueueSpec queue;
-  queue.project = "pay";
-  queue.name = "small";
-  queue.cpu = {1000, 0, kNoLimit};
-  scene.queues = {queue};
+  scene.queues = {small_queue(1000)};
   Candidate job = elastic(1, workers(1, 4));
   job.request.queue = "small";
   EXPECT_TRUE(check_possible(scene, job).ok());
