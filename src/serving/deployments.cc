@@ -105,10 +105,11 @@ Deployments::~Deployments() = default;
 Status Deployments::tick() {
   MutexLock lock(impl_->ticking);
   std::vector<storage::Object> objects;
-  FALAJ_TRY(impl_->sql.read([&](storage::SqlTransaction& tx) -> Status {
-    objects = FALAJ_TRY(storage::list_objects(tx, "Deployment"));
-    return impl_->drop_when_rules_change(tx, *impl_->table.load());
-  }));
+  FALAJ_TRY(
+      impl_->sql.read([&](storage::SqlTransaction& tx) FALAJ_REQUIRES(impl_->ticking) -> Status {
+        objects = FALAJ_TRY(storage::list_objects(tx, "Deployment"));
+        return impl_->drop_when_rules_change(tx, *impl_->table.load());
+      }));
   Table next = *impl_->table.load();
   impl_->drop_removed(objects, next);
   Status first_failure;

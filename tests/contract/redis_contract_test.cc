@@ -24,11 +24,13 @@ class RedisContract : public testing::Test {
   app::RedisSettings plain() {
     app::RedisSettings settings;
     settings.url = server_.url();
+    settings.zone = "ae";
     return settings;
   }
   app::RedisSettings over_tls() {
     app::RedisSettings settings;
     settings.url = server_.tls_url();
+    settings.zone = "ae";
     settings.ca_file = server_.folder() / "ca.pem";
     return settings;
   }
@@ -149,6 +151,7 @@ TEST_F(RedisContract, tls_shows_a_certificate_to_a_server_that_asks) {
 TEST_F(RedisContract, plain_text_stays_on_this_machine) {
   app::RedisSettings settings;
   settings.url = "redis://cache.bank.example:6379/0";
+  settings.zone = "ae";
   EXPECT_NE(refusal(settings).find("rediss://"), -1ul);
   settings.url = "";
   EXPECT_NE(refusal(settings).find("storage.redis.url"), -1ul);

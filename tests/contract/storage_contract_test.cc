@@ -383,6 +383,7 @@ app::RedisSettings redis_for(const std::string& folder, std::string (RedisServer
   static const RedisServer server;
   app::RedisSettings settings;
   settings.url = (server.*url)();
+  settings.zone = "ae";
   settings.ca_file = server.folder() / "ca.pem";
   settings.prefix = sha256_hex(folder).substr(0, 16) + ":";
   return settings;
