@@ -23,9 +23,9 @@ class Journal(Arena):
         for number in range(MADE_UP):
             self.server.request("GET", f"/api/v1/feature-views?project={LONG}{number}")
         self.server.request("POST", f"/v2/models/default.shop/infer?project={LONG}", {"inputs": []})
-        self.server.request("GET", "/api/v1/quarantine/none?project=default")
+        self.server.request("GET", "/api/v1/feature-views/last/profiles?project=default")
         looked = len(self.server.audited("audit.open"))
-        last = '"data.read","default","FeatureView/"'
+        last = '"data.read","default","FeatureView/last"'
         text = wait_until(lambda: (lambda all: all if last in all else None)(self.rows()), "rows")
         self.assertNotIn(LONG, text)
         self.assertIn('["user:dev","serving.predict","default","Deployment/shop",1]', text)

@@ -240,7 +240,7 @@ class Reaching(Fortress):
 
     def why_denied(self, reply, path):
         """What the caller is told of a denial afterwards, without what they asked for."""
-        request = reply.headers["x-request-id"]
+        request = reply.headers["X-Request-Id"]
         asked = self.attack("mallory", "GET", f"/api/v1/access/denials/{request}")
         self.assertEqual(asked.status, 200, f"{path}: {asked.text}")
         told = json.loads(asked.body)
