@@ -79,6 +79,27 @@ class Program:
         return time.perf_counter() - begin
 
 
+class Engine:
+    """A process that answers each line that it is told, a spine to join, with a line of JSON."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(
+            [str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def join(self, spine) -> dict:
+        self.process.stdin.write(f"{spine}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise Refused(f"{self.process.args} ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
 class Arena:
     def __init__(self, root: Path, build: Path, work: Path):
         self.root, self.build, self.work = root, build, work

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "json.h"
+#include "decisions.h"
 #include "model_card.h"
 
 namespace falaj_verify {
@@ -17,6 +17,7 @@ constexpr std::string_view kHeads = "audit/heads.jsonl";
 constexpr std::string_view kProofs = "audit/proofs.jsonl";
 constexpr std::string_view kDrill = "restore/drill.json";
 constexpr std::string_view kCards = "models/cards.json";
+constexpr std::string_view kMatrix = "access/matrix.json";
 constexpr std::string_view kInventory = "keys/inventory.json";
 constexpr std::string_view kKeyEntry = "{\"action\":\"key.";
 constexpr std::string_view kRegistration = "{\"action\":\"model.register\",";
@@ -58,6 +59,7 @@ class Examination {
     check_drill();
     check_models();
     check_keys();
+    check_access();
     return std::move(report_);
   }
 
@@ -263,8 +265,7 @@ class Examination {
   }
 
   std::uint64_t held_size() const {
-    if (!trust_.checkpoint) return 0;
-    const auto note = parse_note(*trust_.checkpoint);
+    const auto note = parse_note(trust_.checkpoint.value_or(""));
     const auto checkpoint = note ? parse_checkpoint(note->body) : std::nullopt;
     return checkpoint ? checkpoint->size : 0;
   }
@@ -393,6 +394,21 @@ class Examination {
       }
     }
     holds("No key lives of which the log has a receipt that it was destroyed.");
+  }
+
+  // Every decision in the access matrix follows from the grants beside it.
+  void check_access() {
+    const auto text = file(kMatrix);
+    if (!text || !checks_.decisions) return;
+    const auto matrix = parse_json(*text);
+    const std::string why = matrix ? check_decisions(*matrix) : "it is malformed";
+    if (!why.empty())
+      return fails("The access matrix does not follow from its grants: " + why + ".");
+    const Json& table = (*matrix)["decisions"];
+    holds("What " + number(table["principals"].items.size()) +
+          " principals may do follows from the grants (left out: " +
+          number(table["left_out"].count_at("principals").value_or(0)) + " principals, " +
+          number(table["left_out"].count_at("places").value_or(0)) + " places).");
   }
 
   struct Rotation {

@@ -40,6 +40,7 @@ struct Checks {
   bool proofs = true;
   bool model_cards = true;
   bool key_receipts = true;
+  bool decisions = true;
 };
 
 struct Finding {

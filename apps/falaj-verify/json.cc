@@ -1,7 +1,8 @@
 #include "json.h"
 
-#include <array>
-#include <charconv>
+#include <chrono>
+
+#include "note.h"
 
 namespace falaj_verify {
 namespace {
@@ -225,14 +226,11 @@ bool read_object(Reader& reader, Json& out, int depth) {
 
 bool read_word(Reader& reader, Json& out) {
   out.kind = Json::Kind::kBool;
-  if (reader.take("true")) {
-    out.text = "true";
-    return true;
+  for (const std::string_view word : {"true", "false"}) {
+    out.text = word;
+    if (reader.take(word)) return true;
   }
-  if (reader.take("false")) {
-    out.text = "false";
-    return true;
-  }
+  out.text.clear();
   out.kind = Json::Kind::kNull;
   return reader.take("null");
 }
@@ -261,23 +259,6 @@ bool read_value(Reader& reader, Json& out, int depth) {
   return ok;
 }
 
-std::optional<std::uint64_t> to_count(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number >> 62 != 0) return {};
-  if (text.size() > 1 && text[0] == '0') return {};
-  return number;
-}
-
-// Days since 1970-01-01 of a civil date.
-std::int64_t days_of(std::int64_t year, std::int64_t month, std::int64_t day) {
-  year -= month <= 2 ? 1 : 0;
-  const std::int64_t era = (year >= 0 ? year : year - 399) / 400;
-  const std::int64_t of_era = year - era * 400;
-  const std::int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
 }  // namespace
 
 const Json& Json::operator[](std::string_view key) const {
@@ -294,7 +275,7 @@ std::string_view Json::text_at(std::string_view key) const {
 std::optional<std::uint64_t> Json::count_at(std::string_view key) const {
   const Json& member = (*this)[key];
   if (member.kind != Kind::kNumber) return {};
-  return to_count(member.text);
+  return to_number(member.text);
 }
 
 std::optional<Json> parse_json(std::string_view text) {
@@ -317,7 +298,7 @@ std::optional<EntryFacts> scan_entry(std::string_view line) {
   if (!text(",\"object\":") || !text(",\"project\":") || !text(",\"request_id\":")) return {};
   std::string_view number;
   if (!reader.take(",\"sequence\":") || !reader.number(&number)) return {};
-  const auto sequence = to_count(number);
+  const auto sequence = to_number(number);
   if (!sequence || !reader.take(",\"v\":1}") || !reader.done()) return {};
   facts.sequence = *sequence;
   return facts;
@@ -331,33 +312,25 @@ std::optional<std::int64_t> parse_time(std::string_view text) {
     if (kShape[i] == '0' ? !is_digit(text[i]) : text[i] != kShape[i]) return {};
   }
   auto number = [&](std::size_t begin, std::size_t count) {
-    std::int64_t value = 0;
+    int value = 0;
     for (std::size_t i = begin; i < begin + count; ++i) value = value * 10 + (text[i] - '0');
     return value;
   };
-  const std::int64_t year = number(0, 4);
-  if (year < 1678 || year > 2261) return {};  // What nanoseconds can count.
-  const std::int64_t month = number(5, 2);
-  const std::int64_t day = number(8, 2);
-  if (month < 1 || month > 12 || day < 1 || day > 31) return {};
+  const auto date = std::chrono::year(number(0, 4)) / number(5, 2) / number(8, 2);
+  if (!date.ok() || number(0, 4) < 1678 || number(0, 4) > 2261) return {};  // Fits nanoseconds.
   if (number(11, 2) > 23 || number(14, 2) > 59 || number(17, 2) > 60) return {};
+  const std::string_view rest = text.substr(kShape.size(), text.size() - kShape.size() - 1);
+  const std::size_t size = rest.size();
+  if (size != 0 && (rest[0] != '.' || (size != 4 && size != 7 && size != 10))) return {};
   std::int64_t nanos = 0;
-  const std::string_view fraction = text.substr(kShape.size(), text.size() - kShape.size() - 1);
-  if (!fraction.empty()) {
-    if (fraction[0] != '.' ||
-        (fraction.size() != 4 && fraction.size() != 7 && fraction.size() != 10)) {
-      return {};
-    }
-    std::int64_t unit = 100'000'000;
-    for (const char c : fraction.substr(1)) {
-      if (!is_digit(c)) return {};
-      nanos += (c - '0') * unit;
-      unit /= 10;
-    }
+  for (std::int64_t unit = 100'000'000; const char c : rest.substr(size == 0 ? 0 : 1)) {
+    if (!is_digit(c)) return {};
+    nanos += (c - '0') * unit;
+    unit /= 10;
   }
-  const std::int64_t seconds = days_of(year, month, day) * 86'400 + number(11, 2) * 3'600 +
-                               number(14, 2) * 60 + number(17, 2);
-  return seconds * 1'000'000'000 + nanos;
+  const std::int64_t minutes = number(11, 2) * 60 + number(14, 2);
+  const std::int64_t days = std::chrono::sys_days(date).time_since_epoch().count();
+  return (days * 86'400 + minutes * 60 + number(17, 2)) * 1'000'000'000 + nanos;
 }
 
 }  // namespace falaj_verify

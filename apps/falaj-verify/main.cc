@@ -41,6 +41,11 @@ struct Arguments {
   std::string answered;
 };
 
+int complain(const std::string& what, Exit code) {
+  std::fprintf(stderr, "falaj-verify: %s\n", what.c_str());
+  return code;
+}
+
 std::optional<std::string> read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return {};
@@ -55,26 +60,18 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
   for (int i = 3; i < argc; i += 2) {
     const std::string_view option = argv[i];
     if (i + 1 == argc) return {};
-    if (option == "--key") {
-      arguments.key = argv[i + 1];
-    } else if (option == "--witness") {
-      arguments.witnesses.emplace_back(argv[i + 1]);
-    } else if (option == "--checkpoint") {
-      arguments.checkpoint = argv[i + 1];
-    } else if (option == "--asked") {
-      arguments.asked = argv[i + 1];
-    } else if (option == "--answered") {
-      arguments.answered = argv[i + 1];
-    } else {
-      return {};
-    }
+    std::string* const text = option == "--key"          ? &arguments.key
+                              : option == "--checkpoint" ? &arguments.checkpoint
+                              : option == "--asked"      ? &arguments.asked
+                              : option == "--answered"   ? &arguments.answered
+                              : option == "--witness"    ? &arguments.witnesses.emplace_back()
+                                                         : nullptr;
+    if (text == nullptr) return {};
+    *text = argv[i + 1];
   }
-  if (arguments.key.empty()) {
-    std::fputs("falaj-verify: --key is missing: the log's public key, or a file that holds it\n\n",
-               stderr);
-    return {};
-  }
-  return arguments;
+  if (!arguments.key.empty()) return arguments;
+  complain("--key is missing: the log's public key, or a file that holds it\n", kUsage);
+  return {};
 }
 
 // A public key, or a file that holds one; says why not.
@@ -111,25 +108,16 @@ std::optional<Files> read_folder(const std::string& folder) {
 }
 
 int print(const Report& report) {
-  if (!report.wrong_use.empty()) {
-    std::fprintf(stderr, "falaj-verify: %s\n", report.wrong_use.c_str());
-    return kUsage;
-  }
+  if (!report.wrong_use.empty()) return complain(report.wrong_use, kUsage);
   for (const Finding& finding : report.findings) {
     std::printf("%s  %s\n", finding.holds ? "ok   " : "FAILS", finding.text.c_str());
   }
-  if (report.holds()) {
-    std::printf("\nEverything that was checked holds.\n");
-    return kHolds;
-  }
-  std::printf("\nDo not rely on this evidence: at least one check failed.\n");
-  return kDoesNotHold;
+  std::puts(report.holds() ? "\nEverything that was checked holds."
+                           : "\nDo not rely on this evidence: at least one check failed.");
+  return report.holds() ? kHolds : kDoesNotHold;
 }
 
-int unreadable(const std::string& path) {
-  std::fprintf(stderr, "falaj-verify: %s cannot be read\n", path.c_str());
-  return kUnreadable;
-}
+int unreadable(const std::string& path) { return complain(path + " cannot be read", kUnreadable); }
 
 std::optional<Trust> trust_of(const Arguments& arguments) {
   const auto log = key_of("--key", arguments.key, false);
@@ -145,13 +133,9 @@ std::optional<Trust> trust_of(const Arguments& arguments) {
 
 int run_receipt(const Arguments& arguments, const std::string& receipt, const Trust& trust) {
   Exchange exchange;
-  if (!arguments.asked.empty()) {
-    exchange.asked = read_file(arguments.asked);
-    if (!exchange.asked) return unreadable(arguments.asked);
-  }
-  if (!arguments.answered.empty()) {
-    exchange.answered = read_file(arguments.answered);
-    if (!exchange.answered) return unreadable(arguments.answered);
+  for (auto [path, content] : {std::pair(&arguments.asked, &exchange.asked),
+                               std::pair(&arguments.answered, &exchange.answered)}) {
+    if (!path->empty() && !(*content = read_file(*path))) return unreadable(*path);
   }
   return print(check_receipt(receipt, trust, exchange));
 }
@@ -167,6 +151,12 @@ int run(int argc, char** argv) {
   if (!arguments->checkpoint.empty()) {
     trust->checkpoint = read_file(arguments->checkpoint);
     if (!trust->checkpoint) return unreadable(arguments->checkpoint);
+    const auto note = parse_note(*trust->checkpoint);
+    if (!note || !parse_checkpoint(note->body)) {
+      return complain("--checkpoint " + arguments->checkpoint +
+                          " holds no signed head, as 'falaj audit head' prints it",
+                      kUsage);
+    }
   }
   if (arguments->what == "bundle") {
     const auto files = read_folder(arguments->path);

@@ -102,13 +102,9 @@ std::optional<Key> parse_key(std::string_view text) {
   if (!is_name(key.name) || (kind != kLogKey && kind != kWitnessKey)) return {};
   key.cosigns = kind == kWitnessKey;
   key.id = key_id(key.name, kind, key.raw);
-  std::string hex;
-  for (const char c : key.id) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    hex += kDigits[static_cast<unsigned char>(c) >> 4];
-    hex += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  if (hex != text.substr(first + 1, 8)) return {};
+  Hash padded{};
+  std::copy(key.id.begin(), key.id.end(), padded.begin());
+  if (to_hex(padded).substr(0, 8) != text.substr(first + 1, 8)) return {};
   return key;
 }
 

@@ -11,20 +11,8 @@ constexpr std::size_t kReceiptMax = 64 * 1024;
 constexpr std::array<std::string_view, 12> kLines{"project ", "deployment ", "model ", "version ",
                                                   "onnx ",    "features ",   "asked ", "answered ",
                                                   "id ",      "at ",         "log ",   "key "};
-enum Line : std::size_t {
-  kProject,
-  kDeployment,
-  kModel,
-  kVersion,
-  kOnnx,
-  kFeatures,
-  kAsked,
-  kAnswered,
-  kId,
-  kAt,
-  kLog,
-  kKey
-};
+enum What : std::size_t { kProject, kDeployment, kModel, kVersion, kOnnx, kFeatures };
+enum When : std::size_t { kAsked = 6, kAnswered, kId, kAt, kLog, kKey };
 
 struct Receipt {
   Note note;

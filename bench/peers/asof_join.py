@@ -2,8 +2,8 @@
 
 Joins a spine with views as DuckDB (ASOF LEFT JOIN) or Polars (join_asof) do it at their best: views
 in memory and sorted beforehand, untimed; duckdb-raw reads the Parquet files within the timed query.
-Each line of the input is a spine file, answered by a JSON line: seconds, peak memory, and a hash of
-every column in the order of the spine.
+Each line of the input is a spine file, answered by a JSON line: seconds, those of processors, peak
+memory, and a hash of every column in the order of the spine.
 """
 
 import hashlib
@@ -104,7 +104,7 @@ class Polars:
 def as_numpy(column):
     column = column.combine_chunks()
     return (
-        column.fill_null(0.0).to_numpy(zero_copy_only=False),
+        column.fill_null(0).to_numpy(zero_copy_only=False),
         numpy.asarray(column.is_valid()).astype(numpy.uint8),
     )
 
@@ -118,14 +118,12 @@ def main():
         peer = DuckDb(folder, views, features, ttl, raw=engine == "duckdb-raw")
     for line in sys.stdin:
         peer.load(line.strip())
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), time.process_time()
         peer.join()
-        seconds = time.perf_counter() - begin
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            json.dumps({"seconds": seconds, "rss_mb": rss, "hashes": hashes(peer.columns())}),
-            flush=True,
-        )
+        told = {"seconds": seconds, "cpu_seconds": cpu, "rss_mb": rss}
+        print(json.dumps(told | {"hashes": hashes(peer.columns())}), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,38 +7,16 @@ must have the same hash for every column, in the order of the spine, before a ti
 tiny: 50 spine rows. raw: from Parquet files, our sorting and writing of segments included.
 """
 
-import json
 import os
 import shutil
 import subprocess
 
-from arena import Refused
+from arena import Engine, Refused
 
 TITLE = "point-in-time join, 5 views of 10 features, against DuckDB and Polars"
 SCALE = float(os.environ.get("FALAJ_BENCH_SCALE", "0.1"))
 SPINE, VIEW_ROWS, ENTITIES = int(1e6 * SCALE), int(1e7 * SCALE), int(1e5 * SCALE)
 VIEWS, FEATURES, TTL_SECONDS = 5, 10, 30 * 86_400
-
-
-class Engine:
-    """A process that joins the spine of each line that it is told."""
-
-    def __init__(self, *command):
-        self.process = subprocess.Popen(
-            [str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def join(self, spine) -> dict:
-        self.process.stdin.write(f"{spine}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise Refused(f"{self.process.args} ended with {self.process.wait()}")
-        return json.loads(line)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 class Race:
@@ -61,7 +39,7 @@ class Race:
         bench = arena.built("join_bench", "src/features/join_bench")
         self.imported = arena.run_json(
             bench, "import", self.folder, *(self.folder / f"view{i}.parquet" for i in range(VIEWS))
-        )["seconds"]
+        )
         self.engines = {"ours": Engine(bench, "join", self.folder, TTL_SECONDS, 4096)}
         for name in ("duckdb", "polars"):
             self.engines[name] = Engine(
@@ -99,13 +77,17 @@ def measure(arena) -> dict:
     if RACE.raw["hashes"] != told["ours"]["hashes"]:
         raise Refused("duckdb on the raw files answers otherwise")
     ours, seconds = told["ours"], {name: one["seconds"] for name, one in told.items()}
-    raw = RACE.imported + ours["seconds"]
+    raw = RACE.imported["seconds"] + ours["seconds"]
+    raw_cpu = RACE.imported["cpu_seconds"] + ours["cpu_seconds"]
     return {
         "join_s": ours["seconds"],
         "duckdb_s": seconds["duckdb"],
         "polars_s": seconds["polars"],
         "x_duckdb": seconds["duckdb"] / ours["seconds"],
         "x_polars": seconds["polars"] / ours["seconds"],
+        "cpu_s": ours["cpu_seconds"],
+        "x_duckdb_cpu": told["duckdb"]["cpu_seconds"] / ours["cpu_seconds"],
+        "x_polars_cpu": told["polars"]["cpu_seconds"] / ours["cpu_seconds"],
         "rss_mb": ours["rss_mb"],
         "duckdb_rss_mb": told["duckdb"]["rss_mb"],
         "tiny_ms": tiny["ours"]["seconds"] * 1e3,
@@ -114,4 +96,5 @@ def measure(arena) -> dict:
         "raw_s": raw,
         "raw_duckdb_s": RACE.raw["seconds"],
         "raw_x_duckdb": RACE.raw["seconds"] / raw,
+        "raw_x_duckdb_cpu": RACE.raw["cpu_seconds"] / raw_cpu,
     }

@@ -44,11 +44,14 @@ class Contestant:
     """Runs COUNT jobs of a command and says how many ended; both commands in each round."""
 
     def __init__(self, bare: Path):
-        self.bare, self.bare_rates = bare, []
+        self.bare, self.rates, self.bare_rates = bare, [], []
 
     @property
     def extra(self) -> dict:
-        return {"bare_jobs_per_s": statistics.median(self.bare_rates[1:] or self.bare_rates)}
+        return {
+            "jobs_per_s": statistics.median(self.rates[1:] or self.rates),
+            "bare_jobs_per_s": statistics.median(self.bare_rates[1:] or self.bare_rates),
+        }
 
     def round(self):
         rates = []
@@ -56,6 +59,7 @@ class Contestant:
             begin = time.perf_counter()
             ended = self.run_all(command)
             rates.append(COUNT / (time.perf_counter() - begin))
+        self.rates.append(rates[0])
         self.bare_rates.append(rates[1])
         return rates[0], {"ended": ended}
 

@@ -1,5 +1,7 @@
 #include "api/caller.h"
 
+#include "api/request_id.h"
+
 namespace falaj::api {
 namespace {
 
@@ -98,7 +100,7 @@ Status check(const net::Request& request, std::string_view action, ObjectRef obj
   const security::access::Decision decision = policies_of(request).decide(asked);
   if (decision.allowed) return {};
   Error told = security::access::refusal(policies_of(request), asked, decision);
-  tell(request, security::access::denial_of(asked, decision, told, request.request_id));
+  tell(request, security::access::denial_of(asked, decision, told, carried_id(request)));
   return told;
 }
 
@@ -114,8 +116,8 @@ Status note_denied(const net::Request& request, std::string_view action, ObjectR
     decision = {false, security::access::Because::kNotTheirs, nullptr};
     sentence = outcome.error().message;
   }
-  tell(request,
-       security::access::denial_of(asked, decision, outcome.error(), request.request_id, sentence));
+  tell(request, security::access::denial_of(asked, decision, outcome.error(), carried_id(request),
+                                            sentence));
   return outcome;
 }
 

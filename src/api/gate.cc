@@ -1,10 +1,13 @@
 #include "api/gate.h"
 
 #include <algorithm>
+#include <array>
 
 #include "api/caller.h"
-#include "base/decode.h"
+#include "api/request_id.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "security/audit/request_ids.h"
 
 namespace falaj::api {
 
@@ -19,7 +22,9 @@ namespace {
 
 constexpr std::size_t kReasonBytesMax = 500;
 constexpr std::size_t kUnwrittenMax = 1000;  // Of denials, while the log cannot be written.
-constexpr std::int64_t kProjectShare = 10;   // Of principals' rates that one project may use.
+constexpr std::size_t kMadeUpBytesMax = 256;
+constexpr std::string_view kNobodysProject = "(none)";
+constexpr std::int64_t kProjectShare = 10;  // Of principals' rates that one project may use.
 
 const telemetry::MetricInfo kDenied{"falaj_access_denied_total",
                                     "Requests that were denied to their caller.",
@@ -60,15 +65,60 @@ security::PrincipalPtr placed(security::PrincipalPtr principal, const access::Po
   return std::make_shared<const security::Principal>(std::move(there));
 }
 
-Value object_value(const ObjectRef& object) {
-  // Asked for by a caller who may not: kept only where it looks like something declared.
-  const auto shown = [](std::string_view text) {
-    return text.empty() || check_name("", text).ok() ? Value(text) : Value("(not a name)");
+// A text of the caller's that the log may commit to. What could be no name is not kept at all.
+bool fits_commitment(std::string_view text) {
+  return text.size() <= kMadeUpBytesMax && is_valid_utf8(text);
+}
+
+// What routes are about besides declared objects.
+bool is_noun(std::string_view kind) {
+  static constexpr std::array<std::string_view, 16> kNouns{
+      "Account", "AuditEntry", "Certificate", "Emergency", "Evidence", "Job",
+      "Key",     "Ledger",     "Log",         "Metric",    "Object",   "Rollout",
+      "Run",     "Server",     "Session",     "User"};
+  return std::find(kNouns.begin(), kNouns.end(), kind) != kNouns.end();
+}
+
+// The object without what the audit log must not hold as it is; that becomes a commitment of the
+// event. Named is what was declared, and records by the ids that the server gave them. Never
+// people, nor what there is not: whoever asks may have made it up. May block.
+ObjectRef named_in(const GateParts& parts, const ObjectRef& object, security::AuditEvent& event) {
+  const std::string kind(object.kind);
+  const std::string project(object.project);
+  const std::string name(object.name);
+  const bool declared = parts.project_of_record(kind, "").ok();
+  const std::string& id = declared ? project + "/" + name : name;
+  const auto word = [&](const char* member, std::string_view text, bool clear) {
+    if (text.empty() || clear) return text;
+    if (fits_commitment(text)) {
+      event.personal.push_back({member, std::string(text)});
+    } else {
+      event.detail[member] = "(not a name)";
+    }
+    return std::string_view();
   };
-  Value value;
-  value["kind"] = object.kind.size() < 64 ? Value(object.kind) : Value("(not a name)");
-  value["name"] = shown(object.name);
-  return value;
+  return {word("project", object.project, parts.project_of_record("Project", "/" + project).ok()),
+          word("kind", object.kind, declared || is_noun(kind)),
+          word("name", object.name, parts.project_of_record(kind, id).ok()), nullptr};
+}
+
+security::AuditRecord record_of(const GateParts& parts, const access::DenialSummary& summary) {
+  const access::Denial& first = summary.first;
+  security::AuditEvent event{"access.denied", first.action, {}};
+  event.detail["action"] = first.action;
+  event.detail["because"] = access::because_name(first.because);
+  event.detail["count"] = summary.count;
+  event.detail["grant"] = first.rule;
+  event.detail["kind"] = "";
+  event.detail["name"] = "";
+  const ObjectRef named = named_in(parts, {first.project, first.kind, first.name, nullptr}, event);
+  if (!named.kind.empty()) event.detail["kind"] = named.kind;
+  if (!named.name.empty()) event.detail["name"] = named.name;
+  security::RequestContext context;
+  context.principal.id = first.principal.empty() ? "nobody" : first.principal;
+  context.project = ProjectName(std::string(named.project));
+  context.request_id = first.request_id;
+  return {std::move(context), std::move(event)};
 }
 
 }  // namespace
@@ -78,10 +128,10 @@ struct Gate::Asked {
   std::shared_ptr<const access::Policies> policies;
   CallerParts caller;
   std::string reason;
-  std::string project;  // What request.object.project looks at, when nothing else holds it.
-  std::string holder;   // The same for request.object.name.
-  std::string request_id;
-  Decision decision;  // The one that let it through.
+  std::string project;     // What request.object.project looks at, when nothing else holds it.
+  std::string holder;      // The same for request.object.name.
+  std::string request_id;  // As the log takes it.
+  Decision decision;       // The one that let it through.
 };
 
 Gate::Gate(GateParts parts)
@@ -116,7 +166,7 @@ Status Gate::pass(const net::Route& route, net::Request& request, Asking asking)
               .reason = std::move(reason),
               .project = {},
               .holder = {},
-              .request_id = request.request_id,
+              .request_id = carried_id(request),
               .decision = {}};
   asked.request.reason = asked.reason;
   FALAJ_TRY(decide(route, request, asked));
@@ -153,7 +203,7 @@ Result<std::function<void(std::size_t)>> Gate::admit(const net::Route& route,
   if (!admitted.ok()) {
     // The residency's own entry is in the log or on its way.
     parts_.denials.keep(access::denial_of(asked, {false, Because::kOtherZone, nullptr},
-                                          admitted.error(), request.request_id,
+                                          admitted.error(), carried_id(request),
                                           admitted.error().message));
   }
   return admitted;
@@ -281,8 +331,11 @@ Status Gate::decide_record(const net::Route& route, const net::Request& request,
     if (project.ok()) asked.caller.project = asked.project;
     return {};  // An id that there is not: who may see all of them gets the handler's own answer.
   }
-  Error answer = access::refusal(*asked.policies, asked.request, asked.decision);
-  // One answer for "not there" and "not yours".
+  // One answer for "not there" and "not yours", and the same work for it: what is not there is
+  // asked about as if it were of a project that nobody can declare.
+  AccessRequest asked_about = asked.request;
+  if (!project.ok()) asked_about.object.project = kNobodysProject;
+  Error answer = access::refusal(*asked.policies, asked_about, asked.decision);
   const bool hidden = answer.code == Code::kNotFound || !project.ok() ||
                       (asked.project.empty() && asked.decision.because == Because::kNoPermit);
   if (hidden && answer.code != Code::kUnauthenticated) {
@@ -427,44 +480,25 @@ Status Gate::record_broken_glass(const Asked& asked) {
   const AccessRequest& request = asked.request;
   log::warn("break-glass", {{"principal", request.principal.id},
                             {"action", request.action},
-                            {"request", asked.request_id}});
-  security::RequestContext context;
-  context.principal = request.principal;
-  context.project = ProjectName(std::string(request.object.project));
-  context.request_id = asked.request_id;
+                            {"request", security::request_ids_of(asked.request_id).told()}});
   security::AuditEvent event;
   event.action = "access.break_glass";
-  event.object = access::to_string(request.object);
   event.detail["action"] = request.action;
   if (asked.decision.rule != nullptr) event.detail["grant"] = asked.decision.rule->name;
   event.personal.push_back({"reason", asked.reason});
+  const ObjectRef named = named_in(parts_, request.object, event);
+  event.object = access::to_string(named);
+  security::RequestContext context;
+  context.principal = request.principal;
+  context.project = ProjectName(std::string(named.project));
+  context.request_id = asked.request_id;
   return parts_.emergencies.record(context, event);
 }
-
-namespace {
-
-security::AuditRecord record_of(const access::DenialSummary& summary) {
-  const access::Denial& first = summary.first;
-  const ObjectRef object{first.project, first.kind, first.name, nullptr};
-  security::RequestContext context;
-  context.principal.id = first.principal.empty() ? "nobody" : first.principal;
-  const bool named = check_name("", first.project).ok();
-  context.project = ProjectName(named ? first.project : "");
-  context.request_id = first.request_id;
-  Value detail = object_value(object);
-  detail["action"] = first.action;
-  detail["because"] = access::because_name(first.because);
-  detail["count"] = summary.count;
-  detail["grant"] = first.rule;
-  return {std::move(context), {"access.denied", first.action, std::move(detail)}};
-}
-
-}  // namespace
 
 Status Gate::tick() {
   MutexLock lock(ticking_);
   for (const access::DenialSummary& summary : parts_.denials.due(parts_.access.now())) {
-    if (unwritten_.size() < kUnwrittenMax) unwritten_.push_back(record_of(summary));
+    if (unwritten_.size() < kUnwrittenMax) unwritten_.push_back(record_of(parts_, summary));
   }
   if (unwritten_.empty()) return {};
   FALAJ_TRY(parts_.audit.record_all(unwritten_));

@@ -40,7 +40,9 @@ struct GateParts {
   telemetry::Metrics& metrics;
   std::int64_t requests_per_second = 0;  // Of one principal, ten times that of a project; 0: any.
   std::set<std::string, std::less<>> platform_kinds;  // Declared kinds that stand above projects.
-  // Whose a record is: its project, "" for the platform's. kNotFound when there is none.
+  // Whose a record is: its project, "" for the platform's. kNotFound when there is none. The same
+  // of declared objects by PROJECT/NAME; of a kind that can be declared, "" is always there. What
+  // it does not know is not named in the audit log. With as much work for what is not there.
   std::function<Result<std::string>(const std::string& kind, const std::string& id)>
       project_of_record;
   // The name of the object of that kind and project that holds what has this id (Target::holder).

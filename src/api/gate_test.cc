@@ -13,6 +13,17 @@ namespace access = security::access;
 using net::Method;
 using net::Target;
 
+// Keeps texts as they are: what is sealed is tested where the real one is.
+class KeepingVault final : public security::OpeningVault {
+ public:
+  Result<std::string> seal(const std::string&, std::string_view, std::string_view text) override {
+    return std::string(text);
+  }
+  Result<std::string> open(const std::string&, std::string_view, std::string_view text) override {
+    return std::string(text);
+  }
+};
+
 // A gate over real policies and a real audit log; callers are named by a header.
 class GateTest : public ::testing::Test {
  protected:
@@ -37,48 +48,54 @@ class GateTest : public ::testing::Test {
       }
       return std::function<void(std::size_t)>();
     };
-    gate_.emplace(GateParts{
-        .authenticate = [](net::Request& request,
-                           security::Asking) -> Result<security::PrincipalPtr> {
-          security::Principal who;
-          who.id = net::find_header(request.headers, "X-User");
-          if (!who.id.empty()) who.kind = security::PrincipalKind::kUser;
-          if (who.id == "user:expired") {
-            return Error{ErrorId::kCredentialExpired, "the token has expired"};
-          }
-          return std::make_shared<const security::Principal>(std::move(who));
-        },
-        .access = world_.access,
-        .denials = denials_,
-        .emergencies = emergencies_,
-        .audit = world_.audit,
-        .metrics = metrics_,
-        .requests_per_second = rate,
-        .platform_kinds = {"Zone", "Project", "Grant", "Group"},
-        .project_of_record = [](const std::string&, const std::string& id) -> Result<std::string> {
-          if (id == "of-pay") return std::string("pay");
-          if (id == "of-platform") return std::string();
-          return Error{Code::kNotFound, "no such"};
-        },
-        .holder_of = [](const std::string&, const std::string& project,
-                        const std::string& id) -> Result<std::string> {
-          if (project == "pay" && id == "of-clicks") return std::string("clicks");
-          if (project == "pay" && id == "of-vault") return std::string("vault");
-          return Error{Code::kNotFound, "no such"};
-        },
-        .admit = admit,
-        .passed =
-            [this](const security::access::AccessRequest& asked) {
-              passed_.push_back(asked.principal.id + " " + std::string(asked.action) + " " +
-                                std::string(asked.object.project) + "/" +
-                                std::string(asked.object.kind) + "/" +
-                                std::string(asked.object.name));
-            },
-        .projects_serving = [](const std::string& name) -> std::vector<std::string> {
-          if (name == "fraud") return {"pay", "shop"};
-          return {};
-        },
-        .quotas = &quotas_});
+    gate_.emplace(
+        GateParts{.authenticate = [](net::Request& request,
+                                     security::Asking) -> Result<security::PrincipalPtr> {
+                    security::Principal who;
+                    who.id = net::find_header(request.headers, "X-User");
+                    if (!who.id.empty()) who.kind = security::PrincipalKind::kUser;
+                    if (who.id == "user:expired") {
+                      return Error{ErrorId::kCredentialExpired, "the token has expired"};
+                    }
+                    return std::make_shared<const security::Principal>(std::move(who));
+                  },
+                  .access = world_.access,
+                  .denials = denials_,
+                  .emergencies = emergencies_,
+                  .audit = world_.audit,
+                  .metrics = metrics_,
+                  .requests_per_second = rate,
+                  .platform_kinds = {"Zone", "Project", "Grant", "Group"},
+                  .project_of_record = [](const std::string& kind,
+                                          const std::string& id) -> Result<std::string> {
+                    // Declared: two projects, and a view in one of them.
+                    if ((kind == "Project" || kind == "FeatureView") && id.empty())
+                      return std::string();
+                    if (kind == "Project" && (id == "/pay" || id == "/shop")) return std::string();
+                    if (kind == "FeatureView" && id == "pay/v") return std::string("pay");
+                    if (id == "of-pay") return std::string("pay");
+                    if (id == "of-platform") return std::string();
+                    return Error{Code::kNotFound, "no such"};
+                  },
+                  .holder_of = [](const std::string&, const std::string& project,
+                                  const std::string& id) -> Result<std::string> {
+                    if (project == "pay" && id == "of-clicks") return std::string("clicks");
+                    if (project == "pay" && id == "of-vault") return std::string("vault");
+                    return Error{Code::kNotFound, "no such"};
+                  },
+                  .admit = admit,
+                  .passed =
+                      [this](const security::access::AccessRequest& asked) {
+                        passed_.push_back(asked.principal.id + " " + std::string(asked.action) +
+                                          " " + std::string(asked.object.project) + "/" +
+                                          std::string(asked.object.kind) + "/" +
+                                          std::string(asked.object.name));
+                      },
+                  .projects_serving = [](const std::string& name) -> std::vector<std::string> {
+                    if (name == "fraud") return {"pay", "shop"};
+                    return {};
+                  },
+                  .quotas = &quotas_});
   }
   net::Route route(std::string_view path, std::string_view action, Target target) {
     return net::Route(Method::kGet, path, net::Permission(action), std::move(target), "A test's.",
@@ -441,10 +458,83 @@ TEST_F(GateTest, denials_are_counted_in_the_audit_and_explained_by_request) {
   const auto denial = denials_.find("r1000");
   ASSERT_TRUE(denial.has_value());
   EXPECT_NE(denial->sentence.find("no grant permits"), std::string::npos) << denial->sentence;
-  // What a caller makes up does not go into the log.
-  pass(get, "eve", "project=" + std::string(300, 'P'), {{"name", "alice@example.com"}});
-  ASSERT_TRUE(gate_->tick().ok());
-  EXPECT_EQ(to_json(entries("access.denied")[0].detail).find("alice"), std::string::npos);
+  EXPECT_EQ(told[0].detail.text("name"), "v");
+}
+
+TEST_F(GateTest, what_a_caller_makes_up_is_a_commitment_in_the_log) {
+  KeepingVault vault;
+  world_.audit.set_openings(&vault);
+  const auto get = route("/o/{name}", "objects.read", Target::object("FeatureView", "name"));
+  const auto user = route("/users/{name}", "identity.read", Target::platform("User", "name"));
+  const auto any = route("/any/{kind}/{name}", "data.read", Target::declared("kind", "name"));
+  // The newest denial in the log as text, and what opens its commitments.
+  const auto logged = [&] {
+    EXPECT_TRUE(gate_->tick().ok());
+    const security::AuditEntry entry = entries("access.denied")[0];
+    std::string texts;
+    for (const auto& opening : world_.audit.openings(entry.sequence).value()) {
+      EXPECT_EQ(entry.detail.text(opening.name),
+                security::commitment_of(opening.salt, opening.text));
+      texts += opening.name + "=" + opening.text + " ";
+    }
+    return std::pair(world_.audit.lines(entry.sequence, 1)->front(), texts);
+  };
+  EXPECT_NE(pass(get, "eve", "project=omar-khalid-784", {{"name", "alice@example.com"}}), "ok");
+  auto [line, texts] = logged();
+  EXPECT_EQ(line.find("omar"), std::string::npos) << line;
+  EXPECT_EQ(line.find("alice"), std::string::npos) << line;
+  EXPECT_NE(line.find(R"("project":"")"), std::string::npos) << line;
+  EXPECT_EQ(texts, "name=alice@example.com project=omar-khalid-784 ");
+  // People, however well known.
+  EXPECT_NE(pass(user, "eve", "", {{"name", "omar"}}), "ok");
+  std::tie(line, texts) = logged();
+  EXPECT_EQ(line.find("omar"), std::string::npos) << line;
+  EXPECT_NE(line.find(R"("kind":"User")"), std::string::npos) << line;
+  EXPECT_EQ(texts, "name=omar ");
+  // A kind is in the path too.
+  EXPECT_NE(pass(any, "eve", "project=pay", {{"kind", "Khalid"}, {"name", "x"}}), "ok");
+  std::tie(line, texts) = logged();
+  EXPECT_EQ(line.find("Khalid"), std::string::npos) << line;
+  EXPECT_EQ(texts, "kind=Khalid name=x ");
+  // What could be no name is not even kept sealed.
+  EXPECT_NE(pass(get, "mal", "project=" + std::string(300, 'P'), {{"name", "\xff"}}), "ok");
+  std::tie(line, texts) = logged();
+  EXPECT_EQ(line.find("PPP"), std::string::npos) << line;
+  EXPECT_EQ(texts, "");
+  // A glass that was broken for a person.
+  EXPECT_EQ(pass(user, "oncall", "", {{"name", "omar"}}, "locked out"), "ok");
+  const security::AuditEntry broken = entries("access.break_glass")[0];
+  EXPECT_EQ(broken.object, "User of the platform");
+  EXPECT_EQ(world_.audit.lines(broken.sequence, 1)->front().find("omar"), std::string::npos);
+  EXPECT_EQ(world_.audit.openings(broken.sequence)->front().text, "omar");
+  EXPECT_TRUE(world_.audit.verify().ok());
+}
+
+TEST_F(GateTest, the_log_has_an_id_of_ours_for_one_that_the_caller_chose) {
+  const auto get = route("/o/{name}", "objects.read", Target::object("FeatureView", "name"));
+  const std::string mine = "layla.784-1980-7654321-1";
+  const auto ask = [&](const std::string& who, const std::string& sent, const std::string& taken) {
+    request_ = {};
+    request_.query = "project=pay";
+    request_.params = {{"name", "v"}};
+    request_.request_id = taken;
+    request_.headers = {{"x-user", "user:" + who}, {"X-Request-Id", sent}};
+    EXPECT_FALSE(gate_->pass(get, request_).ok());
+    EXPECT_TRUE(gate_->tick().ok());
+    return entries("access.denied")[0].request_id;
+  };
+  const std::string ours = ask("eve", mine, mine);
+  EXPECT_EQ(request_.request_id, mine) << "the answer bears the caller's";
+  EXPECT_NE(ours, mine);
+  EXPECT_EQ(entries("access.denied")[0].detail.text("request_id").substr(0, 7), "sha256:");
+  // It can be asked about by both; by ours also when another caller chose the same.
+  EXPECT_EQ(denials_.find(mine)->principal, "user:eve");
+  EXPECT_NE(ask("mallory", mine, mine), ours);
+  EXPECT_EQ(denials_.find(mine)->principal, "user:mallory");
+  EXPECT_EQ(denials_.find(ours)->principal, "user:eve");
+  // Of a stream's messages, and in the place of one that was not taken over.
+  EXPECT_EQ(ask("ann", mine, mine + "-2").find("layla"), std::string::npos);
+  EXPECT_EQ(ask("bob", "no id", "5f0c1d"), "5f0c1d");
 }
 
 TEST_F(GateTest, a_principal_and_a_project_have_their_rate) {

@@ -20,14 +20,14 @@ Result<const security::Receipts*> wanted_receipt(const net::Request& request,
 security::ReceiptFacts receipt_facts(const serving::LiveModel& live, std::int64_t version,
                                      const net::Request& request) {
   const bool candidate = version != live.version.version && live.split != nullptr;
-  const registry::ModelVersion& answered =
-      candidate ? live.split->candidate->version : live.version;
+  const serving::LiveModel& answering = candidate ? *live.split->candidate : live;
+  const registry::ModelVersion& answered = answering.version;
   security::ReceiptFacts facts;
   facts.project = live.project;
   facts.deployment = live.deployment;
   facts.model = answered.model;
   facts.version = answered.version;
-  facts.onnx = answered.onnx.str();
+  facts.onnx = serving::digest_of(answering);
   facts.request_id = request.request_id;
   return facts;
 }

@@ -4,6 +4,7 @@
 #include "app/doctor.h"
 #include "app/engine.h"
 #include "app/inspect.h"
+#include "app/optimize.h"
 #include "app/reference.h"
 #include "app/serve.h"
 #include "cli/cli.h"
@@ -13,6 +14,7 @@ namespace falaj::app {
 int run(int argc, char** argv) {
   cli::Hooks hooks;
   hooks.serve = serve;
+  hooks.check_start = check_start;
   hooks.start_local = start_local;
   hooks.train_engine = run_train_engine;
   hooks.inspect_engine = run_inspect_engine;
@@ -32,6 +34,7 @@ int run(int argc, char** argv) {
     options.zone = zone;
     return back_up(options, SystemClock());
   };
+  hooks.optimize = optimize;
   hooks.reference = reference_page;
   hooks.version = version_text();
   hooks.build = build_text();

@@ -127,6 +127,10 @@ Result<Value> copy_all(const BackupOptions& options, Timestamp now) {
   fs::remove_all(partial, ignored);
   Value manifest;
   manifest["files"] = FALAJ_TRY(copy_folder(options.server.data_folder, partial));
+  if (const std::string& memory = options.server.audit.signer_dir; !memory.empty()) {
+    const Value signer = FALAJ_TRY(copy_folder(memory, partial + "/signer"));
+    for (const auto& [name, row] : signer.as_object()) manifest["files"]["signer/" + name] = row;
+  }
   manifest["zone"] = options.zone;
   manifest["made_at"] = to_rfc3339(now);
   manifest["program"] = version_text();

@@ -14,13 +14,14 @@ struct BackupOptions {
   std::string zone;  // Where `out` is.
 };
 
-// Copies everything but work in progress (uploads, jobs) as it lies on disk: sealed. The server
-// must be stopped (FJ-8001 otherwise). Whatever the folder holds passes the backup exit first: each
-// owner that has a key, and each project and zone that a row of the metadata is labelled with (runs
-// and jobs have rows before they have keys). If one may not go there nothing is copied (FJ-7030,
-// 7031, 7032), and the refusal is in the audit log. The folder appears whole or not at all, with
-// BACKUP.json: zone, time, and SHA-256 and size of every file. The ledger counts all of it for each
-// project and zone, for databases are shared. Gives {"files", "bytes", "zone", "out"}.
+// Copies everything but work in progress (uploads, jobs) as it lies on disk: sealed; as signer/
+// also the signer's memory that lies elsewhere (audit.signer_dir). The server must be stopped
+// (FJ-8001 otherwise). Whatever the folder holds passes the backup exit first: each owner that has
+// a key, and each project and zone that a row of the metadata is labelled with (runs and jobs have
+// rows before they have keys). If one may not go there nothing is copied (FJ-7030, 7031, 7032),
+// and the refusal is in the audit log. The folder appears whole or not at all, with BACKUP.json:
+// zone, time, and SHA-256 and size of every file. The ledger counts all of it for each project and
+// zone, for databases are shared. Gives {"files", "bytes", "zone", "out"}.
 Result<Value> back_up(const BackupOptions& options, const Clock& clock);
 
 // The steps, for who copies by other means. The exit: one refusal refuses the whole. `bytes` are

@@ -107,12 +107,11 @@ Result<Value> cosign_drops(const std::string& folder, const std::string& state) 
 namespace {
 
 // Whose signature the heads must bear, and how long the log was when it last signed.
-Status expect_signer(const std::string& folder, security::keys::KeyTree& keys,
+Status expect_signer(const std::string& memory, security::keys::KeyTree& keys,
                      security::Audit& audit, std::uint64_t size) {
-  if (!exists(folder + "/signer/key")) return {};
+  if (!exists(memory + "/key")) return {};
   crypto::SecretBytes wrapper = FALAJ_TRY(keys.store_key("audit-signer"));
-  const auto signer =
-      FALAJ_TRY(security::open_local_signer({folder + "/signer", "", std::move(wrapper)}));
+  const auto signer = FALAJ_TRY(security::open_local_signer({memory, "", std::move(wrapper)}));
   const security::SignerInfo info = FALAJ_TRY(signer->info());
   audit.set_log_key(info.log_key);
   if (info.last.size <= size) return {};
@@ -141,7 +140,8 @@ Result<Value> verify_offline(const config::Settings& settings) {
   const auto sql = FALAJ_TRY(open_metadata(data_folder, *keys.tree));
   security::Audit audit(*sql, clock);
   const crypto::TreeHead now = FALAJ_TRY(audit.tree_head());
-  FALAJ_TRY(expect_signer(data_folder, *keys.tree, audit, now.size));
+  options.audit.signer_dir = settings.text("audit.signer_dir");
+  FALAJ_TRY(expect_signer(signer_folder(data_folder, options.audit), *keys.tree, audit, now.size));
   const security::AuditHead head = FALAJ_TRY(audit.verify());
   FALAJ_TRY(check_keys_generation(*sql, *keys.sql));
   FALAJ_TRY(security::keys::check_against_log(*keys.tree, *keys.sql, audit));

@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kKeys = "keys.db";
 constexpr const char* kOnline = "online";
+constexpr const char* kRedis = "redis";
 constexpr const char* kBlobs = "blobs";
 constexpr const char* kPending = "pending";
 constexpr const char* kDone = "done";
@@ -51,6 +52,17 @@ bool holds_nothing(const std::string& blobs) {
   return std::filesystem::is_empty(blobs + "/blobs", error) || error;
 }
 
+std::string remedy(const std::string& store, bool old) {
+  const std::string whole = "Bring back the newest data folder as a whole";
+  if (old && store == kRedis) {
+    return "Bring back its newest rows, or delete the keys under storage.redis.prefix: the rows "
+           "are "
+           "made again from the segments";
+  }
+  if (!old || store != kOnline) return whole;
+  return whole + "; online/ may be removed, it is made again from the segments";
+}
+
 std::string text_of(const std::optional<std::int64_t>& number) {
   return number ? std::to_string(*number) : "none";
 }
@@ -59,17 +71,14 @@ std::string text_of(const std::optional<std::int64_t>& number) {
 
 Status check_generation(const Generation& expected, const std::vector<StoreMark>& marks) {
   for (const StoreMark& mark : marks) {
-    if (!mark.number && (expected.done == 0 || mark.empty)) continue;
+    if (!mark.number && (expected.done == 0 || mark.empty || mark.first)) continue;
     const bool old = !mark.number || *mark.number < expected.done;
-    if (!old && *mark.number <= expected.pending) continue;
+    if (!old && (*mark.number <= expected.pending || mark.store == kRedis)) continue;
     const std::string whose = old ? mark.store : "metadata.db";
-    return Error{ErrorId::kRolledBack,
-                 whose + " is an old copy: metadata.db expects generation " +
-                     std::to_string(expected.done) + " of " + mark.store + ", which has " +
-                     text_of(mark.number) + ". Bring back the newest data folder as a whole" +
-                     (old && mark.store == kOnline
-                          ? "; online/ may be removed, it is made again from the segments"
-                          : "")};
+    return Error{ErrorId::kRolledBack, whose + " is an old copy: metadata.db expects generation " +
+                                           std::to_string(expected.done) + " of " + mark.store +
+                                           ", which has " + text_of(mark.number) + ". " +
+                                           remedy(mark.store, old)};
   }
   return {};
 }
@@ -100,13 +109,25 @@ std::string Generations::sealed(const std::string& store, std::int64_t number) c
   return crypto::seal(key_, std::to_string(number), "falaj/v1/generation/" + store);
 }
 
+const char* Generations::online_name() const {
+  return stores_.rows == NumberedStores::Rows::kInRedis ? kRedis : kOnline;
+}
+
+Result<StoreMark> Generations::online_mark() const {
+  StoreMark mark;
+  mark.store = online_name();
+  const auto row = FALAJ_TRY(stores_.online.get(mark_owner(), kRow));
+  mark.number = FALAJ_TRY(opened(mark.store, row));
+  if (mark.number) return mark;
+  mark.empty = FALAJ_TRY(stores_.online_is_empty());
+  mark.first = mark.store == kRedis && !FALAJ_TRY(number_in(stores_.metadata, kRedis));
+  return mark;
+}
+
 Result<std::vector<StoreMark>> Generations::marks() const {
   std::vector<StoreMark> marks;
   marks.push_back({kKeys, FALAJ_TRY(number_in(stores_.keys, kKeys)), false});
-  if (stores_.online != nullptr) {
-    const auto row = FALAJ_TRY(stores_.online->get(mark_owner(), kRow));
-    marks.push_back({kOnline, FALAJ_TRY(opened(kOnline, row)), stores_.online_is_new});
-  }
+  marks.push_back(FALAJ_TRY(online_mark()));
   const auto file = storage::read_small_file(mark_file(stores_.blobs));
   if (!file.ok() && file.error().code != Code::kNotFound) return file.error();
   const auto number = FALAJ_TRY(
@@ -121,10 +142,12 @@ Status Generations::advance() {
   FALAJ_TRY(put_number(stores_.metadata, kPending, next));
   now_.pending = next;
   FALAJ_TRY(put_number(stores_.keys, kKeys, next));
-  if (stores_.online != nullptr) {
-    FALAJ_TRY(stores_.online->write(mark_owner(), {{kRow, sealed(kOnline, next)}}));
-  }
+  FALAJ_TRY(stores_.online.write(mark_owner(), {{kRow, sealed(online_name(), next)}}));
   FALAJ_TRY(storage::write_small_file(mark_file(stores_.blobs), sealed(kBlobs, next)));
+  // Behind its mark: killed in between, Redis has one that counts.
+  if (stores_.rows == NumberedStores::Rows::kInRedis) {
+    FALAJ_TRY(put_number(stores_.metadata, kRedis, next));
+  }
   FALAJ_TRY(put_number(stores_.metadata, kDone, next));
   now_.done = next;
   return {};

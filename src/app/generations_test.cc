@@ -24,6 +24,19 @@ TEST(Generations, decide_whether_stores_belong_together) {
   EXPECT_EQ(check({5, 5}, 4, false).error().id, ErrorId::kRolledBack);
   EXPECT_EQ(check({5, 5}, 4, true).error().id, ErrorId::kRolledBack);
   EXPECT_EQ(check({5, 5}, std::nullopt, false).error().id, ErrorId::kRolledBack);
+  const auto in_redis = [](std::optional<std::int64_t> number, bool empty) {
+    return check_generation({5, 5}, {{"redis", number, empty}});
+  };
+  EXPECT_TRUE(in_redis(5, false).ok());
+  EXPECT_TRUE(in_redis(std::nullopt, true).ok()) << "flushed: made again";
+  EXPECT_TRUE(in_redis(9, false).ok()) << "a backup of the folder was brought back beside it";
+  EXPECT_EQ(in_redis(std::nullopt, false).error().id, ErrorId::kRolledBack);
+  EXPECT_TRUE(check_generation({5, 5}, {{"redis", std::nullopt, false, true}}).ok())
+      << "of a version that numbered the folder and not Redis";
+  EXPECT_EQ(check_generation({5, 5}, {{"redis", 4, false, true}}).error().id, ErrorId::kRolledBack);
+  const Status dump = in_redis(4, false);
+  EXPECT_EQ(dump.error().id, ErrorId::kRolledBack);
+  EXPECT_NE(dump.error().message.find("storage.redis.prefix"), std::string::npos);
   const Status newer = check({5, 5}, 6, false);
   EXPECT_EQ(newer.error().id, ErrorId::kRolledBack);
   EXPECT_TRUE(newer.error().message.starts_with("metadata.db is an old copy"));
@@ -76,6 +89,28 @@ TEST_F(StoresOnDisk, an_old_copy_of_any_one_of_them_is_found) {
     copy("newest", "data");
   }
   EXPECT_TRUE(start().ok());
+}
+
+// Redis played by a store that lies beside the folder.
+TEST_F(StoresOnDisk, rows_in_redis_pass_without_a_number_until_they_were_given_one) {
+  fs::create_directories(options_.data_folder);
+  Storage storage = wire_storage(options_, clock_).value();
+  const auto redis = storage::open_rocksdb(folder_ / "redis").value();
+  const storage::Owner owner{ProjectName(), Zone(), "falaj/generation"};
+  const auto open = [&] {
+    return Generations::open({*storage.sql, *storage.keys.sql, *redis,
+                              NumberedStores::Rows::kInRedis,
+                              []() -> Result<bool> { return false; },
+                              options_.data_folder + "/blobs", *storage.keys.tree});
+  };
+  auto upgraded = open();
+  ASSERT_TRUE(upgraded.ok()) << upgraded.error().message;
+  ASSERT_TRUE((*upgraded)->advance().ok());
+  EXPECT_TRUE(open().ok()) << "it has its number";
+  ASSERT_TRUE(redis->write(owner, {{"number", std::nullopt}}).ok());
+  const auto lost = open();
+  ASSERT_FALSE(lost.ok());
+  EXPECT_EQ(lost.error().id, ErrorId::kRolledBack) << lost.error().message;
 }
 
 TEST_F(StoresOnDisk, online_rows_that_were_removed_may_come_again) {

@@ -45,7 +45,7 @@ exec::ChildSpec inspection(std::shared_ptr<const Descriptor> model,
   spec.inherited.push_back({kTurnedDescriptor, std::move(turned)});
   spec.sandbox.enabled = true;
   spec.sandbox.read_only = {library_folder()};
-  spec.sandbox.required = exec::full_confinement();
+  spec.sandbox.required = exec::parser_confinement();
   spec.limits.memory_bytes_max = kMemoryMax;
   spec.limits.processes_max = kProcessesMax;
   spec.limits.run_time_max = Duration::minutes(5);

@@ -26,9 +26,13 @@ std::string open_and_find(const std::string& path, const char* symbol) {
 }  // namespace
 
 std::string program_path() {
-  char buffer[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", buffer, sizeof buffer);
-  return length > 0 ? std::string(buffer, static_cast<std::size_t>(length)) : std::string();
+  // Read once: when another file takes its place, the link leads to nowhere.
+  static const std::string path = [] {
+    char buffer[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", buffer, sizeof buffer);
+    return length > 0 ? std::string(buffer, static_cast<std::size_t>(length)) : std::string();
+  }();
+  return path;
 }
 
 std::string library_folder() {

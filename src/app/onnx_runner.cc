@@ -5,7 +5,8 @@
 namespace falaj::app {
 
 std::unique_ptr<serving::Runtime> small_runtime() {
-  return serving::lazy_onnx_runtime(
+  return serving::lazy_runtime(
+      serving::open_onnx_runtime,
       {.library = library_folder() + "/libonnxruntime.so.1", .threads = 1});
 }
 

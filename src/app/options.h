@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -76,9 +77,13 @@ struct OnlineOptions {
 struct AuditOptions {
   Duration head_interval = Duration::seconds(1);
   Duration access_interval = Duration::seconds(1);
-  std::string origin;   // "": made once, at random.
-  std::string witness;  // "file:///folder", "https://other", "": nobody.
+  std::string origin;      // "": made once, at random.
+  std::string witness;     // "file:///folder", "https://other", "": nobody.
+  std::string signer_dir;  // "": signer/ in the data folder.
 };
+
+// Which network commands have that ask for one.
+enum class JobsNetwork : std::uint8_t { kNone, kHost };
 
 struct Options {
   std::string data_folder = "falaj-data";
@@ -88,6 +93,8 @@ struct Options {
   std::optional<std::uint16_t> grpc_port;  // nullopt: no gRPC.
   // Whether gRPC must be served: a default port that another process has is only warned of.
   bool grpc_required = false;
+  int grpc_listening = -1;                 // As net::ServerOptions::listening.
+  Duration drain = Duration::seconds(10);  // Of what runs when the program is replaced.
   std::int64_t upload_bytes_max = std::int64_t{256} << 20;  // Of one file sent to ingest or freeze.
   unsigned job_concurrency = 1;
   std::int64_t job_memory_max = std::int64_t{4} << 30;
@@ -101,10 +108,12 @@ struct Options {
   std::int64_t node_memory = 0;  // The same.
   std::string jobs_readable;     // "/srv/code:/srv/data"
   std::string jobs_writable;
+  JobsNetwork jobs_network = JobsNetwork::kNone;
   std::string jobs_work_dir;  // "": in memory.
   std::string oci_runtime;    // "": what is installed.
   std::string model_signers;  // PEM: whose signatures count on models from elsewhere.
   unsigned serving_threads = 1;
+  std::map<std::string, std::string> runtimes;  // Libraries by the name Deployments give.
   std::size_t prediction_capacity = 65'536;
   Duration tick_interval = Duration::seconds(1);
   ListenOptions listen;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "api/native/identity.h"
 #include "app/crash_dumps.h"
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "exec/dumps.h"
 #include "features/arrivals.h"
+#include "net/address.h"
 
 namespace falaj::app {
 namespace {
@@ -18,6 +20,8 @@ constexpr Duration kRenewalInterval = Duration::seconds(10);
 constexpr Duration kAccountsInterval = Duration::seconds(10);
 // A candidate that does harm goes back at the next of these.
 constexpr Duration kRolloutInterval = Duration::milliseconds(200);
+// How long clients with a connection have to ask once more, and be told with the answer.
+constexpr Duration kAnnouncement = Duration::seconds(1);
 constexpr Duration kShadowInterval = Duration::milliseconds(50);
 
 void warn_if_failed(std::string_view what, const Status& status) {
@@ -55,8 +59,8 @@ Status Program::open(const Options& options) {
   FALAJ_TRY(open_identity(options));
   control_ = FALAJ_TRY(wire_access(options, storage_, *identity_, metrics_, clock_));
   features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
-  training_ =
-      FALAJ_TRY(wire_training(options, storage_, identity_->jobs(), features_, metrics_, clock_));
+  training_ = FALAJ_TRY(
+      wire_training(options, storage_, {identity_->jobs(), door_}, features_, metrics_, clock_));
   FALAJ_TRY(wire_shredding(storage_, features_, training_, serving_));
   serving_ = FALAJ_TRY(wire_serving(options, storage_, features_, training_, metrics_, clock_));
   catalog_ = std::make_unique<catalog::Catalog>(
@@ -69,15 +73,18 @@ Status Program::open(const Options& options) {
         if (loop_) loop_->wake();
       });
   FALAJ_TRY(first_objects());
-  wire_evidence(options, trail_, storage_, training_, clock_);
+  wire_evidence(options, trail_, storage_, *identity_, training_, clock_);
   sign_head();
   FALAJ_TRY(storage_.exits->refresh());
   FALAJ_TRY(storage_.quotas->refresh());
   warn_if_failed("deployments", serving_.deployments->tick());
-  wire_gate(options, control_, *identity_, tls_, trail_, storage_, training_, serving_, metrics_);
+  wire_gate(options, control_, *identity_, tls_, trail_, storage_, serving_, metrics_);
   http_ = wire_routes(options, tls_, trail_, *catalog_, control_, storage_, features_, training_,
                       serving_, metrics_, clock_);
-  for (net::Route& route : api::identity_routes(*identity_, clock_)) {
+  const api::ZoneOf zone_of = [this](const security::Principal& principal) {
+    return control_.access->policies()->zone_of(principal);
+  };
+  for (net::Route& route : api::identity_routes(*identity_, clock_, zone_of)) {
     http_.router->add(std::move(route));
   }
   // Before the first request can come: a change that it makes wakes the tickers.
@@ -89,6 +96,7 @@ Status Program::open(const Options& options) {
   start_renewing();
   host_ = options.http.host;
   if (!tls_.server().identity.chain_pem.empty()) scheme_ = "https";
+  door_ = door_of(options);
   training_.queue->start();
   return {};
 }
@@ -201,12 +209,41 @@ Program::~Program() {
   if (audit_) warn_if_failed("generations", storage_.generations->advance());
 }
 
+Status Program::note_restart(Value detail) {
+  const auto context = security::system_context("service:server", ProjectName(), Zone());
+  FALAJ_TRY(storage_.audit->record(context, {"server.restart", "Server", std::move(detail)}));
+  return {};
+}
+
+Result<Listeners> Program::retire(Duration limit) {
+  Listeners left;
+  left.http = Descriptor(FALAJ_TRY(http_.server->keep_listening()));
+  if (http_.grpc) left.grpc = Descriptor(FALAJ_TRY(http_.grpc->keep_listening()));
+  http_.server->announce_drain(std::min(kAnnouncement, limit));
+  training_.queue->end_waits();
+  // HTTP is served meanwhile.
+  if (http_.grpc) http_.grpc->drain(limit);
+  http_.server->drain(limit);
+  return left;
+}
+
 std::string Program::setup_link() const {
   const std::string secret = identity_->setup_secret();
   if (secret.empty()) return "";
   // Not the public address: until there is an administrator the server is on loopback only.
   // A fragment: browsers keep it out of requests and logs.
   return url() + "/setup#" + secret;
+}
+
+// As a process on this machine reaches it.
+jobs::CommandIdentity::Server Program::door_of(const Options& options) const {
+  jobs::CommandIdentity::Server out;
+  const bool everywhere = net::is_wildcard_address(host_);
+  out.url = everywhere ? scheme_ + "://127.0.0.1:" + std::to_string(http_.server->port()) : url();
+  if (tls_.certificates != nullptr && options.listen.files.chain.empty()) {
+    out.authority = std::filesystem::absolute(tls_.certificates->authority_file()).string();
+  }
+  return out;
 }
 
 std::string Program::grpc_address() const {

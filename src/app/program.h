@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "app/restart.h"
 #include "app/wiring.h"
 
 namespace falaj::app {
@@ -15,6 +16,12 @@ class Program {
   // Stops taking requests, lets running ones finish for a second, stops jobs (they are tried again
   // at the next start), closes the stores.
   ~Program();
+
+  // Tells the audit log that the program is to be replaced, or why it was not.
+  Status note_restart(Value detail);
+  // Tells clients to connect anew, lets what runs finish for `limit`, and leaves the sockets
+  // listening. Nothing is served afterwards. An error changes nothing.
+  Result<Listeners> retire(Duration limit);
 
   std::string url() const;
   // "127.0.0.1:7071", or "" when gRPC is not served.
@@ -36,6 +43,7 @@ class Program {
   void sign_head();
   void start_ticking(const Options& options);
   void start_renewing();
+  jobs::CommandIdentity::Server door_of(const Options& options) const;
 
   const Clock& clock_;
   telemetry::Metrics metrics_;
@@ -45,6 +53,7 @@ class Program {
   std::unique_ptr<security::Identity> identity_;
   AccessControl control_;
   Features features_;
+  jobs::CommandIdentity::Server door_;  // For jobs with a network; known once there is a port.
   Training training_;
   Serving serving_;
   std::unique_ptr<catalog::Catalog> catalog_;

@@ -103,7 +103,7 @@ Result<redis::Dial> dial_redis(const RedisSettings& settings) {
   });
 }
 
-Result<std::unique_ptr<storage::KvStore>> open_redis_rows(const RedisSettings& settings,
+Result<std::unique_ptr<redis::RedisRows>> open_redis_rows(const RedisSettings& settings,
                                                           security::keys::KeyTree& keys,
                                                           const std::string& embedded) {
   const redis::Url url = FALAJ_TRY(url_of(settings));

@@ -18,8 +18,8 @@ Result<storage::redis::Dial> dial_redis(const RedisSettings& settings);
 // give the name under which this deployment claims its prefix; they are not kept. `embedded` is the
 // folder in which RocksDB would keep the rows: if it is there, the rows were moved; then what Redis
 // has is deleted first, and the folder once that is done. Both are copies: they are made again.
-Result<std::unique_ptr<storage::KvStore>> open_redis_rows(const RedisSettings& settings,
-                                                          security::keys::KeyTree& keys,
-                                                          const std::string& embedded);
+Result<std::unique_ptr<storage::redis::RedisRows>> open_redis_rows(const RedisSettings& settings,
+                                                                   security::keys::KeyTree& keys,
+                                                                   const std::string& embedded);
 
 }  // namespace falaj::app

@@ -1,10 +1,12 @@
 #include "app/residency_gate.h"
 
-#include "net/address.h"
+#include "api/place.h"
+#include "api/request_id.h"
 
 namespace falaj::app {
 namespace {
 
+using api::place_of;
 using security::residency::Caller;
 using security::residency::Exit;
 using security::residency::Flow;
@@ -24,7 +26,7 @@ security::RequestContext context_of(const Entrant& entrant, const Zone& data) {
   context.principal = entrant.principal;
   context.project = ProjectName(project_of(entrant));
   context.zone = data;
-  context.request_id = entrant.request.request_id;
+  context.request_id = api::carried_id(entrant.request);
   return context;
 }
 
@@ -44,10 +46,6 @@ std::string remedy(const security::Principal& principal, const Zone& data) {
   }
   return out + ": an administrator runs 'falaj users zone " + who + " " + data.name() +
          "' if that is where you are";
-}
-
-Caller place_of(const std::string& peer) {
-  return net::is_loopback_address(peer) ? Caller::kOnThisMachine : Caller::kElsewhere;
 }
 
 Result<Passage> pass_recorded(security::residency::Exits& exits, const Visit& visit,

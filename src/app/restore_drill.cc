@@ -102,8 +102,9 @@ class Drill {
   Status copy() {
     std::error_code error;
     fs::create_directory(here("signer"), error);
-    for (const char* name : {"signer/state.json", "signer/key"}) {
-      FALAJ_TRY(copy_file(live(name), here(name)));
+    const std::string memory = signer_folder(options_.data_folder, options_.audit);
+    for (const char* name : {"/state.json", "/key"}) {
+      FALAJ_TRY(copy_file(memory + name, here("signer") + name));
     }
     rings_ = FALAJ_TRY(storage_.keys.tree->inventory()).size();
     // On the writer's thread: nothing is written and no log is folded while the files are copied.

@@ -1,14 +1,18 @@
 #include "app/serve.h"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 
 #include "app/program.h"
+#include "app/restart.h"
 #include "app/zoned_log.h"
 #include "base/log.h"
 #include "cli/connection.h"
 #include "cli/local_file.h"
 #include "exec/dumps.h"
+#include "serving/plugin/plugin_runtime.h"
 #include "telemetry/log_sinks.h"
 
 namespace falaj::app {
@@ -19,12 +23,14 @@ const SystemClock& system_clock() {
   return clock;
 }
 
-// Blocked before any thread starts, so that only the waiting main thread ever takes them.
-sigset_t stop_signals() {
+// SIGTERM and SIGINT stop, SIGUSR2 replaces the program. Blocked before any thread starts, so that
+// only the waiting main thread ever takes them.
+sigset_t taken_signals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGUSR2);
   return set;
 }
 
@@ -85,6 +91,71 @@ std::string words_of(const config::Settings& settings) {
     words += " --set " + std::string(setting.key) + "=" + settings.text(setting.key);
   }
   return words;
+}
+
+void say_ready(const Program& program, const Options& options, const config::Settings& settings) {
+  print_banner(program, options, words_of(settings));
+  std::printf("ready %s\n", program.url().c_str());
+  if (const std::string grpc = program.grpc_address(); !grpc.empty()) {
+    std::printf("grpc %s\n", grpc.c_str());
+  }
+  std::fflush(stdout);
+}
+
+// What a start reads besides the data folder.
+Status check_files(const Options& options) {
+  const auto readable = [](std::string_view setting, const std::string& path) -> Status {
+    if (path.empty() || ::access(path.c_str(), R_OK) == 0) return {};
+    return Error(ErrorId::kInvalidArgument,
+                 std::string(setting) + " names '" + path + "', which cannot be read");
+  };
+  FALAJ_TRY(readable("server.tls_cert", options.listen.files.chain));
+  FALAJ_TRY(readable("server.tls_key", options.listen.files.key));
+  FALAJ_TRY(readable("keys.vault_file", options.keys.vault_file));
+  FALAJ_TRY(readable("keys.pkcs11_pin_file", options.keys.pkcs11_pin_file));
+  return readable("keys.passphrase_file", options.keys.passphrase_file);
+}
+
+// Whether the program was stopped, or is to be replaced; then `left` are its sockets.
+enum class Ended : std::uint8_t { kStopped, kReplaced };
+
+Result<Listeners> make_way(Program& program, const Options& options, const siginfo_t& asked) {
+  Value detail;
+  detail["asked_by_uid"] = static_cast<std::int64_t>(asked.si_uid);
+  detail["version"] = version_text();
+  const Result<Successor> next = successor();
+  const Status checked = next.ok() ? check(*next, all_migrations().size()) : Status(next.error());
+  if (next.ok()) detail["program"] = next->program;
+  if (!checked.ok()) detail["refused"] = checked.error().message;
+  FALAJ_TRY(program.note_restart(std::move(detail)));
+  FALAJ_TRY(checked);
+  return program.retire(options.drain);
+}
+
+Ended wait_for_end(Program& program, const Options& options, const sigset_t& signals,
+                   Listeners& left) {
+  while (true) {
+    siginfo_t received{};
+    const int signal = ::sigwaitinfo(&signals, &received);
+    if (signal < 0) continue;  // Stopped and continued meanwhile.
+    if (signal != SIGUSR2) {
+      log::info("stopping", {{"signal", signal}});
+      return Ended::kStopped;
+    }
+    log::info("restarting", {{"asked_by_uid", static_cast<std::int64_t>(received.si_uid)}});
+    Result<Listeners> kept = make_way(program, options, received);
+    if (kept.ok()) {
+      left = std::move(*kept);
+      return Ended::kReplaced;
+    }
+    log::error("not restarted; this program serves on", {{"why", kept.error().message}});
+  }
+}
+
+void give_way(const Listeners& left) {
+  const Result<Successor> next = successor();
+  const Error failed = next.ok() ? become(*next, left) : next.error();
+  log::error("not replaced; this program starts again", {{"why", failed.message}});
 }
 
 class RunningProgram final : public cli::LocalServer {
@@ -170,6 +241,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.http.header_timeout = settings.duration("server.header_timeout");
   options.http.idle_timeout = settings.duration("server.idle_timeout");
   options.upload_bytes_max = settings.integer("server.body_max");
+  options.drain = settings.duration("server.drain");
   options.job_concurrency = static_cast<unsigned>(settings.integer("jobs.concurrency"));
   options.job_memory_max = settings.integer("jobs.memory_max");
   options.job_time_max = settings.duration("jobs.time_max");
@@ -181,6 +253,8 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.node_memory = settings.integer("jobs.node_memory");
   options.jobs_readable = settings.text("jobs.readable");
   options.jobs_writable = settings.text("jobs.writable");
+  options.jobs_network =
+      settings.text("jobs.network") == "host" ? JobsNetwork::kHost : JobsNetwork::kNone;
   options.jobs_work_dir = settings.text("jobs.work_dir");
   options.oci_runtime = settings.text("jobs.oci_runtime");
   options.job_sandbox = settings.text("jobs.sandbox") == "required"
@@ -189,6 +263,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   if (const std::string& signers = settings.text("security.model_signers"); !signers.empty()) {
     options.model_signers = FALAJ_TRY(cli::read_text(signers));
   }
+  options.runtimes = FALAJ_TRY(serving::runtimes_of(settings.text("serving.runtimes")));
   options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
@@ -196,7 +271,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.requests_per_second = settings.integer("security.requests_per_second");
   options.audit = {settings.duration("audit.head_interval"),
                    settings.duration("audit.access_interval"), settings.text("audit.origin"),
-                   settings.text("audit.witness")};
+                   settings.text("audit.witness"), settings.text("audit.signer_dir")};
   options.machine_zones = settings.text("zone.executor");
   if (mode == cli::ServerMode::kDev) {
     FALAJ_TRY(check_listening(options, Administrators::kNone));
@@ -204,30 +279,40 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   return options;
 }
 
-int serve(cli::ServerMode mode, const config::Settings& settings) {
-  exec::forbid_memory_dumps();
+int check_start(cli::ServerMode mode, const config::Settings& settings) {
   const Result<Options> options = options_of(mode, settings);
   if (!options.ok()) return cli::fail(options.error());
-  const sigset_t signals = stop_signals();
+  const Status files = check_files(*options);
+  if (!files.ok()) return cli::fail(files.error());
+  std::printf("falaj %s (%s) would start\nschema %zu\n", version_text().c_str(),
+              build_text().c_str(), all_migrations().size());
+  return 0;
+}
+
+int serve(cli::ServerMode mode, const config::Settings& settings) {
+  Listeners left = take_listeners();
+  exec::forbid_memory_dumps();
+  Result<Options> options = options_of(mode, settings);
+  if (!options.ok()) return cli::fail(options.error());
+  const sigset_t signals = taken_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   ZonedLog& logging = start_logging(settings);
 
-  Result<std::unique_ptr<Program>> program = Program::start(options.value(), system_clock());
-  if (!program.ok()) return cli::fail(program.error());
-  logging.judge_by(&program.value()->exits());
-  print_banner(*program.value(), options.value(), words_of(settings));
-  std::printf("ready %s\n", program.value()->url().c_str());
-  if (const std::string grpc = program.value()->grpc_address(); !grpc.empty()) {
-    std::printf("grpc %s\n", grpc.c_str());
+  Ended ended = Ended::kReplaced;
+  while (ended == Ended::kReplaced) {
+    options->http.listening = left.http.release();
+    options->grpc_listening = left.grpc.release();
+    Result<std::unique_ptr<Program>> program = Program::start(*options, system_clock());
+    if (!program.ok()) return cli::fail(program.error());
+    logging.judge_by(&program.value()->exits());
+    say_ready(*program.value(), *options, settings);
+    ended = wait_for_end(*program.value(), *options, signals, left);
+    logging.judge_by(nullptr);
+    program.value().reset();
+    // Comes back only if it was not possible: then this program goes on.
+    if (ended == Ended::kReplaced) give_way(left);
   }
-  std::fflush(stdout);
-
-  int received = 0;
-  sigwait(&signals, &received);
-  log::info("stopping", {{"signal", received}});
-  logging.judge_by(nullptr);
-  program.value().reset();
   log::set_sink(nullptr, log::Level::kError);
   return 0;
 }

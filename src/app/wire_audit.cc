@@ -1,5 +1,10 @@
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 
 #include "app/http_witness.h"
 #include "app/libraries.h"
@@ -8,6 +13,7 @@
 #include "security/audit/child_signer.h"
 #include "security/keys/log_check.h"
 #include "security/sealed/openings.h"
+#include "storage/small_file.h"
 
 namespace falaj::app {
 namespace {
@@ -37,7 +43,31 @@ std::string absolute(const std::string& folder) {
   return realpath(folder.c_str(), resolved) == nullptr ? folder : std::string(resolved);
 }
 
+// What an earlier start kept in the data folder goes to the folder that is named now, once: a
+// memory that is there already is the newer one, whatever the data folder brings.
+Status move_signer(const std::string& from, const std::string& to) {
+  std::error_code error;
+  if (from == to || std::filesystem::exists(to + "/key", error)) return {};
+  for (const char* name : {"/state.json", "/key"}) {  // Who has the key has the rest.
+    const auto file = storage::read_small_file(from + name);
+    if (!file.ok() && file.error().code == Code::kNotFound) continue;
+    if (!file.ok()) return file.error();
+    const bool made = ::mkdir(to.c_str(), 0700) == 0 || errno == EEXIST;
+    if (!made) {
+      return Error(ErrorId::kInvalidArgument,
+                   "audit.signer_dir: " + to + " cannot be made: " + std::strerror(errno));
+    }
+    FALAJ_TRY(storage::write_small_file(to + name, file->content));
+  }
+  std::filesystem::remove_all(from, error);
+  return {};
+}
+
 }  // namespace
+
+std::string signer_folder(const std::string& data_folder, const AuditOptions& audit) {
+  return audit.signer_dir.empty() ? data_folder + "/signer" : audit.signer_dir;
+}
 
 Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Clock& clock) {
   AuditTrail trail;
@@ -49,7 +79,8 @@ Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Cl
   const std::string folder = absolute(options.data_folder);
   security::ChildSignerOptions signer;
   signer.program = program_path();
-  signer.folder = folder + "/signer";
+  signer.folder = signer_folder(folder, options.audit);
+  FALAJ_TRY(move_signer(folder + "/signer", signer.folder));
   signer.origin = options.audit.origin;
   signer.wrapper = FALAJ_TRY(storage.keys.tree->store_key("audit-signer"));
   signer.log_path = folder + "/signer.log";
@@ -66,6 +97,11 @@ Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Cl
   FALAJ_TRY(
       security::keys::check_against_log(*storage.keys.tree, *storage.keys.sql, *storage.audit));
   if (!warning.empty()) log::warn("audit", {{"witness", warning}});
+  if (options.listen.mode == ListenOptions::Mode::kProduction && options.audit.witness.empty() &&
+      options.audit.signer_dir.empty()) {
+    log::warn("audit: an older copy of the whole data folder would not be noticed",
+              {{"set", "audit.signer_dir or audit.witness"}});
+  }
   return trail;
 }
 

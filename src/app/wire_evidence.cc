@@ -2,7 +2,7 @@
 #include "app/restore_drill.h"
 #include "app/wiring.h"
 #include "base/json.h"
-#include "security/access/roles.h"
+#include "security/access/matrix.h"
 #include "storage/objects.h"
 
 namespace falaj::app {
@@ -62,27 +62,27 @@ Result<std::string> model_cards(storage::SqlStore& sql, const registry::Models& 
   return to_pretty_json(value) + "\n";
 }
 
-// Which role may do what, and who was granted which.
-Result<std::string> access_matrix(storage::SqlStore& sql) {
+// Which role may do what, who was granted which, and what follows from it for whom.
+Result<std::string> access_matrix(const Options& options, storage::SqlStore& sql,
+                                  security::Identity& identity, const Clock& clock) {
   namespace access = security::access;
-  Value value;
-  for (const access::RoleInfo& role : access::roles()) {
-    Value allowed = Value::array();
-    for (const std::string_view action : access::actions_of(role.role).names()) {
-      allowed.push(action);
-    }
-    value["roles"][role.name] = std::move(allowed);
-  }
-  value["grants"] = Value::array();
-  value["groups"] = Value::array();
+  access::MatrixInput input;
   FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
-    const auto grants = FALAJ_TRY(storage::list_objects(tx, "Grant"));
-    for (const storage::Object& grant : grants) value["grants"].push(storage::to_value(grant));
-    const auto groups = FALAJ_TRY(storage::list_objects(tx, "Group"));
-    for (const storage::Object& group : groups) value["groups"].push(storage::to_value(group));
+    input.grants = FALAJ_TRY(storage::list_objects(tx, "Grant"));
+    input.groups = FALAJ_TRY(storage::list_objects(tx, "Group"));
+    const auto projects = FALAJ_TRY(storage::list_objects(tx, "Project"));
+    for (const storage::Object& project : projects) input.projects.push_back(project.name);
     return {};
   }));
-  return to_pretty_json(value) + "\n";
+  input.built_in = built_in_grants(options);
+  for (const security::User& user : identity.directory().users()) {
+    using State = access::MatrixInput::Account::State;
+    input.accounts.push_back({user.id, user.state == security::AccountState::kActive
+                                           ? State::kActive
+                                           : State::kDisabled});
+  }
+  input.resolve = [&identity](const std::string& subject) { return identity.resolve(subject); };
+  return to_pretty_json(FALAJ_TRY(access::access_matrix(input, clock.now()))) + "\n";
 }
 
 // What crossed which border, by how many bytes, and on which transfer.
@@ -97,11 +97,12 @@ Result<std::string> zone_ledger(security::residency::Exits& exits) {
 
 }  // namespace
 
-void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, Training& training,
-                   const Clock& clock) {
+void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage,
+                   security::Identity& identity, Training& training, const Clock& clock) {
   std::vector<security::EvidencePart> parts;
-  parts.push_back(
-      {"access/matrix.json", [sql = storage.sql.get()] { return access_matrix(*sql); }});
+  parts.push_back({"access/matrix.json", [options, sql = storage.sql.get(), &identity, &clock] {
+                     return access_matrix(options, *sql, identity, clock);
+                   }});
   parts.push_back(
       {"keys/inventory.json", [tree = storage.keys.tree.get(), audit = storage.audit.get()] {
          return key_inventory(*tree, *audit);

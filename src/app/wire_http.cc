@@ -18,8 +18,8 @@ namespace {
 
 void add_openapi(Http& http) {
   http.router->add(
-      net::Route(net::Method::kGet, "/openapi.json", net::Permission::anyone(),
-                 net::Target::nothing(), "This API as an OpenAPI 3.1 document.",
+      net::Route(net::Method::kGet, "/openapi.json", net::Permission("account.use"),
+                 net::Target::platform("Server"), "This API as an OpenAPI 3.1 document.",
                  [router = http.router.get(), methods = http.grpc_methods](const net::Request&) {
                    return net::Response::json(
                        to_json(api::openapi_document(*router, methods, version_text())));
@@ -49,6 +49,16 @@ std::vector<net::Route> profile_routes_of(Storage& storage, const Clock& clock) 
       [&storage, &clock](const ProjectName& project) {
         return features::read_arrivals(*storage.sql, project, clock.now());
       });
+}
+
+// Whether what the request names is unloaded: then it is loaded first, which an event loop must not
+// wait for.
+bool waits_for_model(const serving::Deployments& deployments, const net::Request& request) {
+  for (const char* parameter : {"name", "model"}) {
+    const auto named = request.params.find(parameter);
+    if (named != request.params.end() && deployments.may_be_idle(named->second)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -103,7 +113,8 @@ Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::C
   for (net::Route& route : api::online_routes(*http.desk)) http.router->add(std::move(route));
   for (net::Route& route : profile_routes_of(storage, clock)) http.router->add(std::move(route));
   for (net::Route& route : api::feast_routes(*http.desk)) http.router->add(std::move(route));
-  for (net::Route& route : api::proof_routes({*trail.heads, *trail.evidence, clock})) {
+  for (net::Route& route :
+       api::proof_routes({*trail.heads, *trail.evidence, *storage.exits, clock})) {
     http.router->add(std::move(route));
   }
   for (net::Route& route : api::certificate_routes(tls.certificates.get())) {
@@ -126,8 +137,9 @@ Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
     return identity.resolve(subject);
   };
   server.make_spool = [folder = options.data_folder + "/uploads"] { return open_spool(folder); };
-  server.gate_blocks = [&identity](const net::Request& request) {
-    return api::Gate::blocks(request) ||
+  server.gate_blocks = [&identity,
+                        &models = http.services->deployments](const net::Request& request) {
+    return api::Gate::blocks(request) || waits_for_model(models, request) ||
            identity.cost(api::credentials_of(request)) == security::Identity::Cost::kBlocks;
   };
   http.server = FALAJ_TRY(net::Server::start(
@@ -145,6 +157,7 @@ Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control,
   net::GrpcOptions grpc;
   grpc.host = options.http.host;
   grpc.port = *options.grpc_port;
+  grpc.listening = options.grpc_listening;
   grpc.tls = tls.server();
   grpc.pool_threads = options.http.pool_threads;
   grpc.allowed_hosts = options.http.allowed_hosts;

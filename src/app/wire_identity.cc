@@ -1,28 +1,14 @@
 #include <fstream>
 #include <iterator>
 
+#include "app/secret_file.h"
 #include "app/wiring.h"
 #include "net/client.h"
 
 namespace falaj::app {
 namespace {
 
-constexpr std::streamsize kSecretBytesMax = 4096;
 constexpr std::size_t kProviderReplyMax = 256 << 10;
-
-Result<std::string> read_secret(const std::string& path) {
-  if (path.empty()) return std::string();
-  std::ifstream file(path, std::ios::binary);
-  std::string text(static_cast<std::size_t>(kSecretBytesMax), '\0');
-  if (file) file.read(text.data(), kSecretBytesMax);
-  if (!file.is_open() || file.gcount() == 0 || file.gcount() == kSecretBytesMax) {
-    return Error{Code::kInvalidArgument,
-                 "cannot read '" + path + "', named by security.oidc_client_secret_file"};
-  }
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return text;
-}
 
 // "https://id.example:8443/path?x" → its origin and the rest.
 std::pair<std::string, std::string> split_url(const std::string& url) {
@@ -54,7 +40,11 @@ Result<std::string> call_provider(const security::ProviderCall& call, const std:
                 : (*client)->send(net::Method::kGet, target, "");
   if (!reply.ok()) return provider_error(origin, "does not answer: " + reply.error().message);
   if (reply->status != 200) {
-    return provider_error(origin, "answered " + std::to_string(reply->status));
+    const bool not_known = reply->status == 401 && call.form.has_value();
+    return provider_error(origin, "answered " + std::to_string(reply->status) +
+                                      (not_known ? ": security.oidc_client_id or the secret in "
+                                                   "security.oidc_client_secret_file is wrong"
+                                                 : ""));
   }
   return reply->body;
 }
@@ -102,7 +92,12 @@ Result<std::optional<security::OidcOptions>> provider_options(const Options& opt
                  "security.oidc_client_secret_file is set, but security.oidc_client_id is empty: "
                  "name the console's client at the provider"};
   }
-  provider->client_secret = FALAJ_TRY(read_secret(settings.oidc_client_secret_file));
+  if (!settings.oidc_client_secret_file.empty()) {
+    provider->client_secret =
+        FALAJ_TRY(read_secret("security.oidc_client_secret_file", settings.oidc_client_secret_file,
+                              ErrorId::kInvalidArgument))
+            .view();
+  }
   if (!provider->client_id.empty()) provider->redirect_uri = FALAJ_TRY(callback_url(options));
   return provider;
 }

@@ -1,9 +1,14 @@
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "app/regimes.h"
 #include "app/secret_file.h"
 #include "app/wiring.h"
 #include "base/decode.h"
+#include "base/json.h"
 #include "security/residency/residency.h"
 #include "security/sealed/kv.h"
 #include "storage/small_file.h"
@@ -18,6 +23,13 @@ Result<std::unique_ptr<keys::KeyVault>> open_vault(const Options& options,
   const KeyOptions& chosen = options.keys;
   switch (chosen.vault) {
     case KeyOptions::Vault::kPkcs11: {
+      if (chosen.pkcs11_module.empty() || chosen.pkcs11_token.empty() ||
+          chosen.pkcs11_pin_file.empty()) {
+        return Error{ErrorId::kVaultSealed,
+                     "keys.vault=pkcs11 needs keys.pkcs11_module (the HSM's library), "
+                     "keys.pkcs11_token (the token's label) and keys.pkcs11_pin_file (a file with "
+                     "its PIN that only you can read)"};
+      }
       keys::Pkcs11VaultOptions token;
       token.module = chosen.pkcs11_module;
       token.token = chosen.pkcs11_token;
@@ -60,6 +72,45 @@ Result<std::vector<std::string>> sets_with(const features::TrainingSets& sets,
   return ids;
 }
 
+// What the TrainJobs of a project learned from.
+struct Learned {
+  std::map<std::string, std::set<std::string>> sets;  // By job: the TrainingSets.
+  std::set<std::string> silent;                       // Jobs of which a run names none.
+
+  bool from_any(const std::string& job, const std::vector<std::string>& of) const {
+    const auto found = sets.find(job);
+    return found != sets.end() && std::ranges::any_of(of, [&](const std::string& set) {
+             return found->second.contains(set);
+           });
+  }
+  // Whether all that it learned from is known. A declaration tells nothing of runs before it.
+  bool tells(const std::string& job) const { return sets.contains(job) && !silent.contains(job); }
+};
+
+// As its runs and its declaration say. A command that says nothing is not in `sets`.
+Result<Learned> learned_in(storage::SqlStore& sql, const std::string& project) {
+  Learned learned;
+  const auto add = [&](const std::string& job, const std::string& set) {
+    if (!set.empty()) learned.sets[job].insert(set);
+  };
+  FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
+    for (const storage::SqlRow& row : FALAJ_TRY(tx.query(
+             "SELECT DISTINCT experiment, inputs FROM runs WHERE project = ?", {project}))) {
+      const Value inputs = FALAJ_TRY(parse_json(row.text(1)));
+      const std::string set = inputs["training_set"].text("name");
+      add(row.text(0), set);
+      if (set.empty()) learned.silent.insert(row.text(0));
+    }
+    for (const storage::Object& object : FALAJ_TRY(storage::list_objects(tx, "TrainJob"))) {
+      if (object.project != project) continue;
+      add(object.name, object.spec["data"].text("training_set"));
+      add(object.name, object.spec["capture"]["data"].text("training_set"));
+    }
+    return {};
+  }));
+  return learned;
+}
+
 // One that was shredded before is done.
 Status shred_into(Storage& storage, const security::RequestContext& context,
                   const keys::KeyScope& scope, keys::ShredGround ground, Value& receipts) {
@@ -68,6 +119,51 @@ Status shred_into(Storage& storage, const security::RequestContext& context,
     receipts.push(to_value(*shredded));
   } else if (shredded.error().id != ErrorId::kKeyMissing) {
     return shredded.error();
+  }
+  return {};
+}
+
+constexpr std::string_view kTrainJob = "TrainJob/";
+
+Result<std::vector<keys::RingInfo>> rings_alive(Storage& storage, const std::string& project) {
+  std::vector<keys::RingInfo> rings = FALAJ_TRY(storage.keys.tree->inventory());
+  std::erase_if(rings, [&](const keys::RingInfo& ring) {
+    return ring.project != project || ring.shredded.nanos != 0;
+  });
+  return rings;
+}
+
+// Whether everything that an erasure may destroy may be, before any of it is: FJ-7034.
+Status check_erasable(Storage& storage, const std::string& project, const Learned& learned) {
+  for (const keys::RingInfo& ring : FALAJ_TRY(rings_alive(storage, project))) {
+    const bool checkpoints = ring.object.starts_with(kTrainJob) &&
+                             learned.sets.contains(ring.object.substr(kTrainJob.size()));
+    if (!checkpoints && !ring.object.starts_with("FeatureView/") &&
+        !ring.object.starts_with("TrainingSet/")) {
+      continue;
+    }
+    FALAJ_TRY(storage.exits->check_erasable(project, ring.zone, ring.created, ring.object));
+  }
+  return {};
+}
+
+// The checkpoints of TrainJobs that learned from these sets. What a command learned that names no
+// set nobody can tell: unless it is shredded anyway, it is named in `checkpoints`, to be shredded
+// if need be.
+Status shred_checkpoints(Storage& storage, const security::RequestContext& context,
+                         const Learned& learned, const std::vector<std::string>& sets,
+                         keys::ShredGround ground, Value& reply) {
+  const std::string& project = context.project.str();
+  reply["checkpoints"] = Value::array();
+  for (const keys::RingInfo& ring : FALAJ_TRY(rings_alive(storage, project))) {
+    if (!ring.object.starts_with(kTrainJob)) continue;
+    const std::string job = ring.object.substr(kTrainJob.size());
+    if (!learned.from_any(job, sets)) {
+      if (!learned.tells(job)) reply["checkpoints"].push(ring.object);
+      continue;
+    }
+    const keys::KeyScope scope{project, ring.zone, ring.object, "", ""};
+    FALAJ_TRY(shred_into(storage, context, scope, ground, reply["receipts"]));
   }
   return {};
 }
@@ -103,13 +199,8 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, Serving& servi
                                          const std::string& entity, const Value& key,
                                          keys::ShredGround ground) -> Result<Value> {
     const std::string& project = context.project.str();
-    for (const keys::RingInfo& ring : FALAJ_TRY(storage.keys.tree->inventory())) {
-      const bool rows =
-          ring.object.starts_with("FeatureView/") || ring.object.starts_with("TrainingSet/");
-      if (ring.project != project || !rows || ring.shredded.nanos != 0) continue;
-      const keys::KeyScope scope{project, ring.zone, ring.object, "", ""};
-      FALAJ_TRY(storage.exits->check_erasable(project, scope.zone, ring.created, scope.object));
-    }
+    const Learned learned = FALAJ_TRY(learned_in(*storage.sql, project));
+    FALAJ_TRY(check_erasable(storage, project, learned));
     const features::EraseReport report = FALAJ_TRY(features::erase_subject(
         context, {*storage.sql, *storage.blobs, *features.ingest, *features.training_sets}, entity,
         key));
@@ -120,12 +211,6 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, Serving& servi
     FALAJ_TRY(storage.generations->advance());
     Value reply = to_value(report);
     reply["receipts"] = Value::array();
-    // What a command learned of the person nobody can tell: these are to be shredded, if need be.
-    reply["checkpoints"] = Value::array();
-    for (const keys::RingInfo& ring : FALAJ_TRY(storage.keys.tree->inventory())) {
-      if (ring.project != project || ring.shredded.nanos != 0) continue;
-      if (ring.object.starts_with("TrainJob/")) reply["checkpoints"].push(ring.object);
-    }
     for (const features::ErasedView& view : report.views) {
       for (const std::string& row : view.own_keys) {
         const keys::KeyScope scope =
@@ -133,6 +218,8 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, Serving& servi
         FALAJ_TRY(shred_into(storage, context, scope, ground, reply["receipts"]));
       }
     }
+    // Before the sets: while they live, a repeated erasure finds what learned from them.
+    FALAJ_TRY(shred_checkpoints(storage, context, learned, report.training_sets, ground, reply));
     for (const std::string& set : report.training_sets) {
       const keys::KeyScope scope{project, Zone(), "TrainingSet/" + set, "", ""};
       FALAJ_TRY(shred_into(storage, context, scope, ground, reply["receipts"]));

@@ -3,6 +3,7 @@
 #include "app/wiring.h"
 #include "monitoring/openlineage.h"
 #include "net/client.h"
+#include "serving/plugin/plugin_runtime.h"
 #include "serving/trees/trees_runtime.h"
 
 namespace falaj::app {
@@ -29,7 +30,8 @@ Result<int> post_outside(const std::string& url, const std::string& body) {
 Result<Serving> wire_serving(const Options& options, Storage& storage, Features& features,
                              Training& training, telemetry::Metrics& metrics, const Clock& clock) {
   Serving parts;
-  auto onnx_runtime = serving::lazy_onnx_runtime(
+  auto onnx_runtime = serving::lazy_runtime(
+      serving::open_onnx_runtime,
       {.library = library_folder() + "/libonnxruntime.so.1", .threads = options.serving_threads});
   parts.runtime =
       serving::with_own_trees(std::move(onnx_runtime), options.serving_threads, metrics);
@@ -37,6 +39,11 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
   parts.deployments = std::make_unique<serving::Deployments>(
       *storage.sql, *training.models, *features.online, *parts.runtime, *parts.sink, *storage.audit,
       metrics, clock);
+  for (const auto& [name, library] : options.runtimes) {
+    parts.deployments->offer(
+        name, serving::lazy_runtime(serving::open_plugin_runtime,
+                                    {.library = library, .threads = options.serving_threads}));
+  }
   parts.rollouts = std::make_unique<serving::rollout::Rollouts>(
       *storage.sql, *training.models, *parts.deployments, *storage.audit, clock);
   parts.model_import = std::make_unique<serving::ModelImport>(

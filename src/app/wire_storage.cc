@@ -50,16 +50,29 @@ std::vector<storage::Migration> all_migrations() {
 
 namespace {
 
-Result<std::unique_ptr<storage::KvStore>> open_rows(const Options& options,
-                                                    security::keys::KeyTree& keys) {
+// The online rows as they lie, and how to know whether there are none.
+struct Rows {
+  std::unique_ptr<storage::KvStore> store;
+  NumberedStores::Rows where = NumberedStores::Rows::kInTheFolder;
+  std::function<Result<bool>()> empty;
+};
+
+Result<Rows> open_rows(const Options& options, security::keys::KeyTree& keys) {
   const std::string embedded = options.data_folder + "/online";
   switch (options.online.engine) {
-    case OnlineOptions::Engine::kRedis:
-      return open_redis_rows(options.online.redis, keys, embedded);
+    case OnlineOptions::Engine::kRedis: {
+      auto redis = FALAJ_TRY(open_redis_rows(options.online.redis, keys, embedded));
+      const storage::redis::RedisRows* const lying = redis.get();
+      return Rows{std::move(redis), NumberedStores::Rows::kInRedis,
+                  [lying] { return lying->empty(); }};
+    }
     case OnlineOptions::Engine::kRocksDb:
       break;
   }
-  return storage::open_rocksdb(embedded);
+  std::error_code ignored;
+  const bool made = !std::filesystem::exists(embedded + "/CURRENT", ignored);
+  return Rows{FALAJ_TRY(storage::open_rocksdb(embedded)), NumberedStores::Rows::kInTheFolder,
+              [made]() -> Result<bool> { return made; }};
 }
 
 }  // namespace
@@ -70,16 +83,15 @@ Result<Storage> wire_storage(const Options& options, const Clock& clock) {
   parts.lock = FALAJ_TRY(storage::FolderLock::acquire(folder));
   parts.keys = FALAJ_TRY(wire_keys(options, clock));
   parts.sql = FALAJ_TRY(open_metadata(folder, *parts.keys.tree));
-  std::error_code ignored;
-  const bool new_rows = !std::filesystem::exists(folder + "/online/CURRENT", ignored);
-  auto rows = FALAJ_TRY(open_rows(options, *parts.keys.tree));
-  const bool embedded = options.online.engine == OnlineOptions::Engine::kRocksDb;
-  storage::KvStore* const lying = embedded ? rows.get() : nullptr;
-  parts.kv = seal_online(std::move(rows), *parts.keys.tree);
+  Rows rows = FALAJ_TRY(open_rows(options, *parts.keys.tree));
+  const bool embedded = rows.where == NumberedStores::Rows::kInTheFolder;
+  storage::KvStore& lying = *rows.store;
+  parts.kv = seal_online(std::move(rows.store), *parts.keys.tree);
   parts.blobs = FALAJ_TRY(open_blobs(folder, *parts.keys.tree));
   FALAJ_TRY(parts.sql->migrate(all_migrations()));
-  parts.generations = FALAJ_TRY(Generations::open(
-      {*parts.sql, *parts.keys.sql, lying, new_rows, folder + "/blobs", *parts.keys.tree}));
+  parts.generations =
+      FALAJ_TRY(Generations::open({*parts.sql, *parts.keys.sql, lying, rows.where, rows.empty,
+                                   folder + "/blobs", *parts.keys.tree}));
   // A full disk keeps nobody from reading: the number that is there stays.
   const Status numbered = parts.generations->advance();
   if (!numbered.ok()) log::warn("stores not numbered", {{"why", numbered.error().message}});

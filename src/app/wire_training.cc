@@ -81,6 +81,15 @@ jobs::QueueOptions queue_options(const Options& options, Storage& storage) {
     FALAJ_TRY(exits->pass(context, std::move(flow)));
     return {};
   };
+  queue.may_hold = [exits = storage.exits.get()](const std::string& project, const Zone& data) {
+    security::residency::Flow flow;
+    flow.exit = security::residency::Exit::kSchedule;
+    flow.project = project;
+    flow.data = data;
+    flow.destination = exits->machine_for(data);
+    flow.object = "Job";
+    return exits->would_pass(std::move(flow)).allowed;
+  };
   return queue;
 }
 
@@ -93,6 +102,13 @@ Result<jobs::CommandOptions> command_options(const Options& options) {
   out.io_bytes_max = options.job_io_max;
   out.readable = FALAJ_TRY(folders_of(options.jobs_readable));
   out.writable = FALAJ_TRY(folders_of(options.jobs_writable));
+  out.network = options.jobs_network == JobsNetwork::kHost;
+  if (out.network && options.listen.mode == ListenOptions::Mode::kLoopback) {
+    return Error(
+        ErrorId::kOutOfRange,
+        "jobs.network=host is for falaj serve: whoever reaches falaj dev is its developer, "
+        "and a job with the machine's network would be");
+  }
   out.program = program_path();
   out.oci_runtime = jobs::oci::find_oci_runtime(options.oci_runtime);
   out.sandbox.enabled = true;
@@ -100,6 +116,19 @@ Result<jobs::CommandOptions> command_options(const Options& options) {
   if (options.job_sandbox == training::SandboxPolicy::kRequired) {
     out.sandbox.required = exec::full_confinement();
   }
+  return out;
+}
+
+jobs::CommandIdentity command_identity(JobDoor door, const Clock& clock) {
+  jobs::CommandIdentity out;
+  out.begin = [&identities = door.identities, &clock](const jobs::AttemptId& id,
+                                                      std::vector<security::Scope> scopes,
+                                                      security::PrincipalPtr submitter) {
+    return identities.mint_for(id.job, to_string(id), std::move(scopes), clock.now(),
+                               std::move(submitter));
+  };
+  out.end = [&identities = door.identities](const JobId& job) { identities.end(job); };
+  out.server = [&server = door.server] { return server; };
   return out;
 }
 
@@ -136,9 +165,10 @@ Training::~Training() {
   std::filesystem::remove(std::filesystem::path(work_folder).parent_path(), ignored);
 }
 
-Result<Training> wire_training(const Options& given, Storage& storage,
-                               security::JobIdentities& identities, Features& features,
-                               telemetry::Metrics& metrics, const Clock& clock) {
+Result<Training> wire_training(const Options& given, Storage& storage, JobDoor door,
+                               Features& features, telemetry::Metrics& metrics,
+                               const Clock& clock) {
+  security::JobIdentities& identities = door.identities;
   Training parts;
   Options options = given;
   FALAJ_TRY(choose_work_folder(options, parts));
@@ -154,6 +184,7 @@ Result<Training> wire_training(const Options& given, Storage& storage,
                                             *storage.audit, metrics, clock));
   jobs::CommandOptions commands = FALAJ_TRY(command_options(options));
   parts.runtimes = FALAJ_TRY(wire_runtimes(options, storage, commands, *parts.queue));
+  commands.identity = command_identity(door, clock);
   parts.queue->run_commands(*parts.executor, commands);
   training::TrainOptions train;
   train.program = program_path();
@@ -176,6 +207,11 @@ Result<Training> wire_training(const Options& given, Storage& storage,
   parts.queue->accompany(training::WorkerJobs::kName, parts.trainer->companion());
   static_cast<training::WorkerJobs&>(parts.trainer->companion())
       .seal_with({storage.keys.tree.get(), storage.exits.get()});
+  if (commands.network) {
+    log::warn("commands that ask for it have this machine's network: what they read can leave it",
+              {{"setting", "jobs.network"}});
+    parts.unprotected.emplace_back("jobs.network");
+  }
   for (std::string& each : missing_protections(options)) {
     parts.unprotected.push_back(std::move(each));
   }

@@ -25,6 +25,7 @@
 #include "features/online.h"
 #include "features/push.h"
 #include "features/training_sets.h"
+#include "jobs/command.h"
 #include "jobs/executor.h"
 #include "jobs/queue.h"
 #include "jobs/runtimes.h"
@@ -58,7 +59,7 @@
 namespace falaj::app {
 
 struct Keys {
-  std::string path;  // keys.db: wrapped keys only.
+  std::string path;  // keys.db: wrapped keys, and the names of what they are for.
   std::unique_ptr<storage::SqlStore> sql;
   std::unique_ptr<security::keys::KeyVault> vault;
   std::unique_ptr<security::keys::KeyTree> tree;
@@ -102,10 +103,12 @@ struct AuditTrail {
 };
 // Starts the signer and holds the log against what it and the witness know: FJ-7051 for a data
 // folder that was set back.
+// Where the signer's memory lies.
+std::string signer_folder(const std::string& data_folder, const AuditOptions& audit);
 Result<AuditTrail> wire_audit(const Options& options, Storage& storage, const Clock& clock);
 // Once the services it reports on are there.
-void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage, Training& training,
-                   const Clock& clock);
+void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage,
+                   security::Identity& identity, Training& training, const Clock& clock);
 
 // What the server shows to its clients and whom of them it knows by certificate.
 struct Tls {
@@ -146,6 +149,8 @@ struct AccessControl {
   std::unique_ptr<security::access::Emergencies> emergencies;
   std::unique_ptr<api::Gate> gate;  // Made by wire_gate, once there is something to guard.
 };
+// What holds besides the declared grants: in `falaj dev`, the local developer's.
+std::vector<security::access::Grant> built_in_grants(const Options& options);
 Result<AccessControl> wire_access(const Options& options, Storage& storage,
                                   const security::Identity& identity, telemetry::Metrics& metrics,
                                   const Clock& clock);
@@ -174,9 +179,14 @@ struct Training {
   Training(Training&&) = default;
   Training& operator=(Training&&) = default;
 };
-Result<Training> wire_training(const Options& options, Storage& storage,
-                               security::JobIdentities& identities, Features& features,
-                               telemetry::Metrics& metrics, const Clock& clock);
+// Who jobs are, and where those with a network find the server. `server` is read whenever a command
+// begins, so it is set before the queue starts; both outlive what is made.
+struct JobDoor {
+  security::JobIdentities& identities;
+  const jobs::CommandIdentity::Server& server;
+};
+Result<Training> wire_training(const Options& options, Storage& storage, JobDoor door,
+                               Features& features, telemetry::Metrics& metrics, const Clock& clock);
 // Puts off the end of the tokens of jobs that run. Call every few seconds.
 void renew_job_tokens(security::JobIdentities& identities, const jobs::Queue& queue,
                       const Clock& clock);
@@ -212,8 +222,8 @@ struct Http {
 };
 // Who may pass to the routes' handlers.
 void wire_gate(const Options& options, AccessControl& control, security::Identity& identity,
-               const Tls& tls, AuditTrail& trail, Storage& storage, Training& training,
-               Serving& serving, telemetry::Metrics& metrics);
+               const Tls& tls, AuditTrail& trail, Storage& storage, Serving& serving,
+               telemetry::Metrics& metrics);
 // Declares every route and gRPC method of every dialect, without listening.
 Http wire_routes(const Options& options, Tls& tls, AuditTrail& trail, catalog::Catalog& catalog,
                  AccessControl& control, Storage& storage, Features& features, Training& training,

@@ -171,8 +171,8 @@ Value spec_of(const Probe& probe, const launch::Advice& advice) {
   Value& workers = spec["workers"];
   workers["min"] = workers["max"] = advice.best.processes;
   workers["cpu"] = advice.best.threads;
-  const std::int64_t memory =
-      launch::memory_of_each(advice.memory_peak_bytes, advice.best.processes);
+  const std::int64_t memory = launch::memory_of_each(
+      advice.memory_peak_bytes, advice.best.processes, probe.limits.memory_bytes);
   workers["memory"] = std::to_string(memory >> 20) + "Mi";
   return object;
 }

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -58,12 +59,28 @@ Tree::Tree(const Hooks& hooks)
   add_rest();
 }
 
+namespace {
+
+// Whether a command that runs another program was called without the -- that divides their words.
+bool lacks_dashes(const CLI::App& root, int argc, char** argv) {
+  const CLI::App* last = &root;
+  while (!last->get_subcommands().empty()) last = last->get_subcommands().back();
+  return last->get_option_no_throw("command") != nullptr &&
+         std::none_of(argv, argv + argc,
+                      [](const char* word) { return std::string(word) == "--"; });
+}
+
+}  // namespace
+
 int Tree::run(int argc, char** argv) {
   try {
     root_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return root_.exit(error);
     root_.exit(error);
+    if (lacks_dashes(root_, argc, argv)) {
+      std::fputs("Put -- before the program, so that what follows is its own: -- ls -l\n", stderr);
+    }
     std::fputs("Run 'falaj --help' for the commands.\n", stderr);
     return static_cast<int>(ExitCode::kUsage);
   }
@@ -168,6 +185,9 @@ void Tree::add_server_options(CLI::App& command) {
   command.add_option("--port", words_.port, "HTTP port (7070; 0 takes a free one)");
   command.add_option("--grpc-port", words_.grpc_port,
                      "Port of the inference protocol over gRPC; 0 lets the system choose (7071)");
+  command.add_flag("--check", words_.check,
+                   "Say whether it would start with these settings, and end; a running server asks "
+                   "this before SIGUSR2 replaces it");
   add_settings_options(command);
 }
 
@@ -179,7 +199,8 @@ void Tree::add_settings_options(CLI::App& command) {
 void Tree::add_servers() {
   const auto serve = [this](ServerMode mode) {
     const Result<config::Settings> loaded = settings();
-    return loaded.ok() ? hooks_.serve(mode, loaded.value()) : fail_settings(loaded.error());
+    if (!loaded.ok()) return fail_settings(loaded.error());
+    return words_.check ? hooks_.check_start(mode, *loaded) : hooks_.serve(mode, *loaded);
   };
   add_server_options(*local(root_, "dev", "Start a server for this machine: loopback, no set-up",
                             [serve] { return serve(ServerMode::kDev); }));
@@ -220,6 +241,7 @@ void Tree::add_demo() {
   command->add_option("--seed", words_.seed, "Seed of the generated world")->capture_default_str();
   command->add_flag("--crowded", words_.crowded,
                     "Instead: forty jobs that wait for different reasons, each explained");
+  command->add_flag("--keep", words_.keep, "With --crowded: leave them there, to be asked about");
   command->add_option("--end", words_.end, "Midnight after the world's last day (default: today)");
   add_output(*command);
 }
@@ -319,8 +341,9 @@ void Tree::add_data() {
 }
 
 void Tree::add_models() {
-  CLI::App* models = remote(root_, "models", "List models and versions; explain an answer",
-                            [](const Session&) -> Status { return {}; });
+  CLI::App* models =
+      remote(root_, "models", "List models and versions; explain an answer; optimize a model",
+             [](const Session&) -> Status { return {}; });
   models->require_subcommand(0, 1);
   // The group's own callback runs for its subcommands too.
   models->callback([this, models] {
@@ -329,6 +352,7 @@ void Tree::add_models() {
   });
   models->add_option("model", words_.name, "Model; all when left out");
   add_explain(*models);
+  add_optimize(*models);
   CLI::App* alias =
       remote(root_, "promote", "Point a model's alias at a version", [this](const Session& s) {
         return set_alias(s, words_.name, words_.alias, words_.version, words_.reason);
@@ -345,10 +369,7 @@ void Tree::add_models() {
   import->add_option("model", words_.name, "Model")->required();
   import->add_option("file", words_.file, "ONNX, LightGBM's text or XGBoost's JSON")->required();
   import->add_option("--signature", words_.signature, "Its OpenSSF signature bundle (model.sig)");
-  CLI::App* ask = remote(root_, "predict", "Ask a deployment by entity id",
-                         [this](const Session& s) { return predict(s, words_.name, words_.keys); });
-  ask->add_option("deployment", words_.name, "Deployment")->required();
-  ask->add_option("keys", words_.keys, "Entity keys: customer_id=42 merchant_id=7")->required();
+  add_predict();
 }
 
 void Tree::add_explain(CLI::App& models) {
@@ -530,7 +551,11 @@ int Tree::demo() {
       command->count("--server") > 0 || !from_environment("FALAJ_SERVER", "").empty();
   if (!named) {
     const auto probe = Connection::open(own.target);
-    const bool answers = probe.ok() && words_.data.empty() && probe.value()->get("/version").ok();
+    const bool answers = probe.ok() && words_.data.empty() && probe.value()->get("/livez").ok();
+    if (!answers && words_.keep) {
+      return fail({ErrorId::kUsage,
+                   "--keep needs a server that goes on: start 'falaj dev', then repeat this"});
+    }
     if (!answers) {
       const std::string folder = words_.data.empty() ? "falaj-data" : words_.data;
       auto started = hooks_.start_local(folder);
@@ -539,7 +564,8 @@ int Tree::demo() {
       own.target.server = server->url();
     }
   }
-  const int code = done(words_.crowded ? demo::run_crowded(own) : demo::run(own, options));
+  const auto after = words_.keep ? demo::Afterwards::kKeep : demo::Afterwards::kCancel;
+  const int code = done(words_.crowded ? demo::run_crowded(own, after) : demo::run(own, options));
   if (server && code == 0 && own.format == OutputFormat::kTable) {
     std::printf("That server stops now; start it again with: falaj dev --data %s\n",
                 words_.data.empty() ? "falaj-data" : words_.data.c_str());

@@ -15,6 +15,9 @@ namespace falaj::cli {
 
 enum class ServerMode : std::uint8_t { kDev, kProduction };
 
+struct OptimizeWork;
+struct OptimizeDone;
+
 // A server in this process; stops when dropped.
 class LocalServer {
  public:
@@ -32,6 +35,8 @@ struct DoctorCheck {
 struct Hooks {
   // Serves until SIGTERM or SIGINT; prints the ready line.
   std::function<int(ServerMode mode, const config::Settings& settings)> serve;
+  // Says whether it would, and ends.
+  std::function<int(ServerMode mode, const config::Settings& settings)> check_start;
   std::function<Result<std::unique_ptr<LocalServer>>(const std::string& data_folder)> start_local;
   std::function<int()> train_engine;  // `falaj engine …`: started by the server only.
   std::function<int()> inspect_engine;
@@ -52,6 +57,8 @@ struct Hooks {
   std::function<Result<Value>(const config::Settings& settings, const std::string& out,
                               const std::string& zone)>
       back_up;
+  // What `models optimize` does with a model and rows (cli/optimize.h).
+  std::function<Result<OptimizeDone>(const OptimizeWork& work)> optimize;
   // A reference page as Markdown, from the declarations: routes, metrics, permissions.
   std::function<Result<std::string>(const std::string& page)> reference;
   std::string version;

@@ -107,27 +107,33 @@ TEST(Cli, a_missing_file_is_not_taken_for_a_missing_object) {
 TEST(Cli, wrong_usage_ends_with_two) {
   const std::string text = testing::TempDir() + "falaj_cli_test.txt";
   std::ofstream(text) << "a\n";
-  for (const auto& words :
-       std::vector<std::vector<std::string>>{{"dev", "--port", "abc"},
-                                             {"dev", "--set", "nonsense"},
-                                             {"dev", "--set", "server.prot=1"},
-                                             {"config", "explain", "server.prot"},
-                                             {"completion", "tcsh"},
-                                             {"ingest", "view", "-f", text, "--format", "xml"},
-                                             {"ingest", "view", "-f", text},
-                                             {"freeze", "set", "--spine", text},
-                                             {"list", "--server", "not an address"},
-                                             {"predict", "d", "customer_id"},
-                                             {"predict", "d", "a=1", "a=2"},
-                                             {"models", "explain", "d"},
-                                             {"models", "explain", "d", "a=1", "-f", text},
-                                             {"models", "explain", "d", "a=1", "a=2"},
-                                             {"jobs", "--log"},
-                                             {"audit", "list", "--limit", "0"},
-                                             {"audit", "list", "--limit", "1001"},
-                                             {"demo", "--end", "soon"},
-                                             {"help", "nothing"},
-                                             {"nothing"}}) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"dev", "--port", "abc"},
+           {"dev", "--set", "nonsense"},
+           {"dev", "--set", "server.prot=1"},
+           {"config", "explain", "server.prot"},
+           {"completion", "tcsh"},
+           {"ingest", "view", "-f", text, "--format", "xml"},
+           {"ingest", "view", "-f", text},
+           {"freeze", "set", "--spine", text},
+           {"list", "--server", "not an address"},
+           {"predict", "d", "customer_id"},
+           {"predict", "d", "a=1", "a=2"},
+           {"models", "explain", "d"},
+           {"models", "explain", "d", "a=1", "-f", text},
+           {"models", "explain", "d", "a=1", "a=2"},
+           {"models", "optimize", "m", "--rows", text},
+           {"models", "optimize", "m", "--int8"},
+           {"models", "optimize", "--int8", "--rows", text},
+           {"models", "optimize", "m", "--int8", "--trim", "--rows", text},
+           {"models", "optimize", "m", "--int8", "--rows", text, "--training-set", "s"},
+           {"models", "optimize", "m", "--prune", "2"},
+           {"jobs", "--log"},
+           {"audit", "list", "--limit", "0"},
+           {"audit", "list", "--limit", "1001"},
+           {"demo", "--end", "soon"},
+           {"help", "nothing"},
+           {"nothing"}}) {
     const Outcome outcome = falaj(words);
     EXPECT_EQ(outcome.code, 2) << words[0] << " " << words.back() << ": " << outcome.err;
   }

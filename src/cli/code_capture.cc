@@ -84,6 +84,11 @@ Value code_of_files(const std::string& folder) {
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
     std::error_code ignored;
+    // What git keeps for itself changes with every fetch, and is no part of the code.
+    if (at->path().filename() == ".git") {
+      if (at->is_directory(ignored)) at.disable_recursion_pending();
+      continue;
+    }
     if (!at->is_regular_file(ignored) || at->is_symlink(ignored)) continue;
     const std::string path = at->path().lexically_relative(folder).string();
     bytes += at->file_size(ignored);
@@ -95,8 +100,12 @@ Value code_of_files(const std::string& folder) {
 
 }  // namespace
 
-Value capture_folder(const std::string& folder, OutsideGit outside) {
+Value capture_folder(const std::string& named, OutsideGit outside) {
+  // Git is run from the root folder, where "." would be another one than here.
+  std::error_code unknown;
+  const std::string folder = fs::absolute(named, unknown).lexically_normal().string();
   Value out;
+  if (unknown) return out;
   const auto commit = git(folder, {"rev-parse", "--verify", "HEAD"});
   if (commit) {
     out["code"] = code_of_git(folder, first_line(*commit));

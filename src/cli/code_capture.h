@@ -14,9 +14,9 @@ enum class OutsideGit : std::uint8_t {
   kFiles,    // Otherwise its files are hashed, at most 1000 and 1 GiB of them.
 };
 
-// {code{commit, files, diff, diff_sha256}, lock{file, sha256}} of a folder, as far as there are
-// such. `files` has the hashes of what git says was changed or added since the commit. Null when
-// there is nothing to say. Runs git, three times.
+// {code{commit, files, diff, diff_sha256}, lock{file, sha256}} of a folder (a relative one begins
+// here), as far as there are such. `files` has the hashes of what git says was changed or added
+// since the commit. Null when there is nothing to say. Runs git, three times.
 Value capture_folder(const std::string& folder, OutsideGit outside);
 
 // What is kept with a job or a run, as it is asked for.

@@ -63,5 +63,41 @@ TEST_F(CodeCaptureTest, outside_of_git_files_are_hashed_only_when_asked_for) {
   EXPECT_EQ(code["files"].text("train.py").size(), 64u);
 }
 
+TEST_F(CodeCaptureTest, the_current_folder_is_looked_at_by_default) {
+  write("train.py", "print(1)\n");
+  write("uv.lock", "locked\n");
+  commit();
+  write("train.py", "print(2)\n");
+  const Value by_path = capture_folder(folder_.path(), OutsideGit::kNothing);
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const Value by_default = capture_of({});
+  CaptureChoice dot;
+  dot.code = ".";
+  const Value by_dot = capture_of(dot);
+  std::filesystem::current_path(before);
+  EXPECT_EQ(by_default["code"].text("commit").size(), 40u);
+  EXPECT_NE(by_default["code"].text("diff").find("+print(2)"), std::string::npos);
+  EXPECT_EQ(by_default["lock"].text("file"), "uv.lock");
+  EXPECT_EQ(by_default, by_path);
+  EXPECT_EQ(by_dot, by_path);
+}
+
+TEST_F(CodeCaptureTest, what_git_keeps_for_itself_is_no_code) {
+  write("train.py", "print(1)\n");
+  // Known to git, with no commit yet: its files are hashed.
+  if (std::system(("git init -q " + folder_.path() + " 2>/dev/null").c_str()) != 0) {
+    GTEST_SKIP() << "no git here";
+  }
+  std::filesystem::create_directory(folder_ / "module");
+  write("module/.git", "gitdir: elsewhere\n");
+  write("module/.gitignore", "*.o\n");
+  const Value code = capture_folder(folder_.path(), OutsideGit::kFiles)["code"];
+  EXPECT_EQ(code.text("commit"), "");
+  EXPECT_EQ(code["files"].as_object().size(), 2u);
+  EXPECT_EQ(code["files"].text("train.py").size(), 64u);
+  EXPECT_EQ(code["files"].text("module/.gitignore").size(), 64u);
+}
+
 }  // namespace
 }  // namespace falaj::cli

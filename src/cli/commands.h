@@ -9,6 +9,7 @@
 
 #include "cli/connection.h"
 #include "cli/terminal.h"
+#include "launch/certificates.h"
 
 namespace falaj::cli {
 
@@ -105,7 +106,8 @@ struct LaunchChoice {
   std::string workers = "1";  // N or MIN:MAX
   std::int64_t slots = -1;    // -1: as many as workers at most; with others, 1.
   std::int64_t servers = 0;
-  std::int64_t gpus = 0;  // Of each worker; 0: CUDA_VISIBLE_DEVICES is left alone.
+  std::vector<std::string> groups;  // JSON each (launch/groups.h); then not `workers`, `servers`.
+  std::int64_t gpus = 0;            // Of each worker; 0: CUDA_VISIBLE_DEVICES is left alone.
   std::int64_t restarts = 0;
   std::int64_t preemptions = -1;
   std::vector<std::string> rules;
@@ -117,6 +119,7 @@ struct LaunchChoice {
   std::string listen;  // ADDRESS:PORT where other machines join; "": none can.
   std::string join;    // ADDRESS:PORT of a launch that listens; "": this one coordinates.
   std::string secret;  // File with what both must know.
+  launch::CertificateFiles certificates{};
   std::string silence = "1200ms";
   std::string run_id;       // "": a new one.
   std::string checkpoints;  // FALAJ_CKPT_DIR; "": none.
@@ -140,8 +143,7 @@ int run_with_keeper(const KeepChoice& choice);
 
 // Serving.
 Status show_models(const Session& session, const std::string& model);
-// Registers an ONNX file made elsewhere as the next version. `signature`: file with its OpenSSF
-// bundle, or "".
+// Registers a file made elsewhere. `signature`: file with its OpenSSF bundle, or "".
 Status import_model(const Session& session, const std::string& model, const std::string& file,
                     const std::string& signature);
 // Fails when a deployment that follows the alias did not take the version, having set the alias.
@@ -281,7 +283,6 @@ Status explain_error(const Session& session, const std::string& id);
 
 // Why a job ended badly, under its own code ("code") when it has one.
 Error job_error(const std::string& run, const Value& job);
-
 // Follows a run to its end: reports progress (0–1) and the newest metrics as they come.
 Result<Value> follow_run(Connection& connection, const std::string& run, const std::string& job,
                          const std::function<void(double, const std::string&)>& on_progress);

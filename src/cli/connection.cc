@@ -145,6 +145,11 @@ Result<Value> Connection::upload(const std::string& path, const std::string& fil
       client_->send_file(net::Method::kPost, with_project(path), file, "application/octet-stream"));
 }
 
+Result<Value> Connection::upload_bytes(const std::string& path, std::string_view bytes) {
+  return value_of_reply(
+      client_->send(net::Method::kPost, with_project(path), bytes, "application/octet-stream"));
+}
+
 Result<std::string> Connection::raw(const std::string& path) {
   net::ClientReply reply = FALAJ_TRY(client_->send(net::Method::kGet, with_project(path), ""));
   if (reply.status != 200) return error_of_reply(reply);

@@ -56,6 +56,7 @@ class Connection {
   Result<Value> get(const std::string& path);
   Result<Value> call(net::Method method, const std::string& path, const Value& body);
   Result<Value> upload(const std::string& path, const std::string& file);
+  Result<Value> upload_bytes(const std::string& path, std::string_view bytes);
   // The body as it came, for what is not JSON; `project` is added.
   Result<std::string> raw(const std::string& path);
   // Server-sent events, until `on_data` returns false or the server ends; `project` is added.

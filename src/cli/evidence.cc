@@ -19,6 +19,10 @@ Error unwritable(const std::string& path) {
   return {ErrorId::kFileUnreadable, path + ": " + std::strerror(errno)};
 }
 
+Error taken(const std::string& folder) {
+  return {ErrorId::kConflict, folder + " is there already: name a new folder with --out"};
+}
+
 // A path of the bundle is two plain words at most; anything else would leave the folder.
 bool is_plain(const std::string& path) {
   return !path.empty() && path[0] != '/' && path.find("..") == std::string::npos &&
@@ -66,12 +70,17 @@ std::string stated_hash(const Value& manifest, std::string_view path) {
 }  // namespace
 
 Status export_evidence(const Session& session, const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) != 0) return unwritable(folder);
+  struct stat there {};
+  if (::lstat(folder.c_str(), &there) == 0) return taken(folder);
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply =
       FALAJ_TRY(connection->call(net::Method::kPost, "/api/v1/evidence", Value::object()));
   if (!reply["files"].is_object()) {
     return Error{Code::kInternal, "the server's answer holds no files"};
+  }
+  // Only now: what is refused leaves nothing behind.
+  if (::mkdir(folder.c_str(), 0700) != 0) {
+    return errno == EEXIST ? taken(folder) : unwritable(folder);
   }
   for (const auto& [path, content] : reply["files"].as_object()) {
     std::ofstream out = FALAJ_TRY(create(folder, path));

@@ -219,7 +219,8 @@ Status add_user(const Session& session, const std::string& name, const std::stri
   body["password"] = FALAJ_TRY(ask_new_password("Password of " + name));
   const Value made = FALAJ_TRY(ask(session, net::Method::kPost, "/api/v1/users", body));
   print(session.format, made,
-        made.text("name") + "  " + made.text("id") + "  (no grant yet: nothing is allowed)\n");
+        made.text("name") + "  " + made.text("id") +
+            "  (may do what its grants say, and nothing without one)\n");
   return {};
 }
 

@@ -10,6 +10,25 @@
 
 namespace falaj::cli {
 
+// Where a job may be: members of `placement` and `checkpoint` (jobs/constraints.h).
+struct PlaceChoice {
+  std::vector<std::string> labels;  // key=value
+  std::vector<std::string> not_labels;
+  std::vector<std::string> data;  // name=zone,zone
+  std::vector<std::string> gpu_models;
+  std::string gpu_memory;
+  double gpu_fraction = 1;
+  std::string mig;
+  bool numa = false;
+  std::string together;
+  std::string prefer;
+  std::vector<std::string> tags;
+  std::vector<std::string> avoid;
+  std::vector<std::string> near;
+  std::string checkpoint_every;
+  std::string restart;
+};
+
 struct JobChoice {
   std::vector<std::string> command;
   std::string name;
@@ -23,24 +42,32 @@ struct JobChoice {
   bool bound = false;
   std::string time_max;  // "": what the server allows.
   std::string deadline;  // RFC 3339; "": none.
+  std::optional<double> cost_cap;
   std::int64_t attempts_max = 1;
-  std::int64_t array = 0;  // 0: one job, which is none.
+  std::string array;  // COUNT or 0-LAST, and %AT_A_TIME; "": one job, which is none.
+  std::int64_t running_max = 0;
+  PlaceChoice place{};
   std::vector<std::string> after;
-  std::vector<std::string> env;  // NAME=value
+  std::vector<std::string> env;     // NAME=value
+  std::vector<std::string> inputs;  // KIND/NAME, for its own identity.
+  std::vector<std::string> outputs;
+  bool network = false;
   CaptureChoice capture{};
 };
 // kWait prints the log as it comes and fails when the job fails.
 Status submit_job(const Session& session, const JobChoice& choice, Wait wait);
 // An id narrows to one; kLog prints what the job wrote.
 enum class JobView : std::uint8_t { kState, kLog };
-// `attempt`: whose log; 0: the newest one's.
+// `attempt`: whose log; 0: the newest one's. `group`: of one role of a gang; "": of all.
 Status show_jobs(const Session& session, const std::string& id, JobView view,
-                 std::int64_t attempt = 0);
+                 std::int64_t attempt = 0, const std::string& group = "");
 // One line, or with -o json all that is known.
 Status explain_job(const Session& session, const std::string& id);
 Status cancel_job(const Session& session, const std::string& id);
-// Prints what it writes until it ends.
-Status follow_job(const Session& session, const std::string& id);
+// Of those that `jobs list` shows, all that wait or run.
+Status cancel_jobs(const Session& session);
+// Prints what it writes until it ends; of one group as above.
+Status follow_job(const Session& session, const std::string& id, const std::string& group = "");
 Status show_job_usage(const Session& session);
 
 struct ReplayChoice {

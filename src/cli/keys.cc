@@ -109,6 +109,11 @@ Status erase_subject(const Session& session, const std::string& entity,
       text += "retrain due: " + due.text("model") + " version " + cell(due["version"]) + "\n";
     }
   }
+  for (const Value& kept : items(reply["checkpoints"])) {
+    text += "kept: checkpoints of " + cell(kept) +
+            ", which does not say what it learned from; 'falaj keys shred " + cell(kept) +
+            "' destroys them\n";
+  }
   print(session.format, reply, text);
   return {};
 }

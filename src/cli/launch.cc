@@ -28,6 +28,7 @@
 #include "jobs/admission.h"
 #include "launch/agent.h"
 #include "launch/launch.h"
+#include "net/address.h"
 
 namespace falaj::cli {
 namespace {
@@ -116,6 +117,12 @@ Result<launch::ChannelOptions> channel_of(const LaunchChoice& choice) {
   if (choice.secret.empty()) {
     return Error{ErrorId::kUsage, "--listen and --join need --secret FILE, the same on all nodes"};
   }
+  if (choice.certificates.any()) {
+    channel.certificates = std::make_shared<launch::KeptCertificates>(choice.certificates);
+    // Said now, and not when somebody joins.
+    FALAJ_TRY(channel.certificates->take(choice.join.empty() ? net::TlsSide::kAccepts
+                                                             : net::TlsSide::kConnects));
+  }
   if (!choice.join.empty()) FALAJ_TRY(check_readable(choice.secret));
   channel.secret = FALAJ_TRY(take_key(choice.secret));
   channel.silence_max = FALAJ_TRY(parse_duration(choice.silence));
@@ -198,14 +205,69 @@ Result<launch::LocalNodeOptions> local_node(const LaunchChoice& choice) {
   return node;
 }
 
+// Loudly, for whoever is not on this machine may try.
+void warn_of_strangers(const launch::ListenOptions& listen) {
+  if (listen.channel.certificates != nullptr || net::is_loopback_address(listen.at.host)) return;
+  tell("WARNING: nodes that join at " + listen.at.host +
+       " are known by the secret alone, and what is said is sealed by it alone: whoever learns it "
+       "runs programs here and reads all that was ever said");
+  tell(
+      "have 'falaj certificates issue NODE --out NODE.pem' make one for each node, and give all of "
+      "them --certificate NODE.pem --ca AUTHORITY.pem ('falaj certificates authority')");
+}
+
 Status listen(const LaunchChoice& choice, launch::LaunchOptions& options) {
   if (choice.listen.empty()) return {};
   launch::ListenOptions listen;
   listen.at = FALAJ_TRY(launch::parse_endpoint(choice.listen));
   listen.channel = FALAJ_TRY(channel_of(choice));
+  listen.tell = tell;
   if (choice.host.empty()) options.node.host = listen.at.host;
   if (choice.slots < 0) options.slots = 1;
+  warn_of_strangers(listen);
   options.listen = std::move(listen);
+  return {};
+}
+
+Result<std::vector<launch::Group>> read_groups(const std::vector<std::string>& texts) {
+  std::vector<launch::Group> groups;
+  for (const std::string& text : texts) {
+    const auto value = parse_json(text);
+    if (!value.ok()) return value.error().within("--group");
+    groups.push_back(FALAJ_TRY(launch::decode_group(*value)));
+  }
+  FALAJ_TRY(launch::check_groups(groups));
+  return groups;
+}
+
+// The GPUs of groups, which are all here unless other machines may join; and a command for those
+// that bring none.
+Status fit_groups(launch::LaunchOptions& options) {
+  launch::LocalNodeOptions& node = options.node;
+  std::int64_t wanted = 0;
+  for (const launch::Group& group : options.launcher.groups) {
+    wanted += std::int64_t{group.devices_each} * group.max;
+    if (node.argv.empty()) node.argv = group.argv;
+  }
+  if (wanted == 0) return {};
+  node.devices_each = 1;  // They are shared out.
+  node.devices = visible_devices(node.inherited);
+  const bool here = wanted <= static_cast<std::int64_t>(node.devices.size());
+  if (here || options.listen) return {};
+  return Error{ErrorId::kUsage, "the groups ask for " + std::to_string(wanted) + " GPUs and " +
+                                    std::to_string(node.devices.size()) +
+                                    " may be used here: CUDA_VISIBLE_DEVICES, or /dev/nvidia*"};
+}
+
+Status take_groups(const LaunchChoice& choice, launch::LaunchOptions& options) {
+  if (choice.groups.empty()) return {};
+  if (choice.gpus > 0) {
+    return Error{ErrorId::kUsage, "--gpus is for workers that are all alike: a group has 'gpus'"};
+  }
+  options.launcher.groups = FALAJ_TRY(read_groups(choice.groups));
+  launch::Policy& policy = options.launcher.policy;
+  policy.workers_min = launch::workers_min(options.launcher.groups);
+  policy.workers_max = launch::workers_max(options.launcher.groups);
   return {};
 }
 
@@ -213,6 +275,7 @@ Result<launch::LaunchOptions> options_of(const LaunchChoice& choice) {
   launch::LaunchOptions options;
   launch::Policy& policy = options.launcher.policy;
   FALAJ_TRY(read_workers(choice.workers, policy));
+  FALAJ_TRY(take_groups(choice, options));
   if (choice.restarts < 0) return Error{ErrorId::kUsage, "--restarts is 0 or more"};
   policy.restarts_max = bounded(choice.restarts);
   policy.preemptions_max = bounded(choice.preemptions);
@@ -229,6 +292,7 @@ Result<launch::LaunchOptions> options_of(const LaunchChoice& choice) {
   options.name = node_name(choice);
   FALAJ_TRY(listen(choice, options));
   FALAJ_TRY(check_devices(options.node, options.slots));
+  FALAJ_TRY(fit_groups(options));
   return options;
 }
 
@@ -243,7 +307,9 @@ Result<int> join(const LaunchChoice& choice) {
   options.tell = tell;
   const sigset_t signals = block_stop_signals();
   const std::unique_ptr<Keeping> keeping = FALAJ_TRY(keep_for(choice, options.node));
+  const std::string joined = "joined " + choice.join + " as " + options.name;
   std::unique_ptr<launch::Agent> agent = FALAJ_TRY(launch::Agent::join(std::move(options)));
+  tell(joined);
   int code = 0;
   {
     const SignalWatch watch(

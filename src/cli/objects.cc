@@ -22,7 +22,7 @@ void complete(Value& document, const std::string& project) {
   }
   const std::string kind = document.text("kind");
   const bool above = kind == "Project" || kind == "Zone" || kind == "Grant" || kind == "Group" ||
-                     kind == "Transfer" || kind == "SchedulingPolicy";
+                     kind == "Transfer" || kind == "SchedulingPolicy" || kind == "Node";
   if (above || document["metadata"].has("project")) return;
   document["metadata"]["project"] = project;
 }

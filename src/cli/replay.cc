@@ -39,6 +39,9 @@ Value again(const Value& job, const ReplayChoice& choice) {
   body["queue"] = request["queue"];
   body["priority"] = request["priority"];
   if (!request["time_max"].is_null()) body["time_max"] = request["time_max"];
+  for (const char* name : {"placement", "checkpoint", "cost_cap"}) {
+    if (!request[name].is_null()) body[name] = request[name];
+  }
   for (const char* name : {"cpus", "memory", "gpus", "disk"}) {
     if (!request[name].is_null()) body["resources"][name] = request[name];
   }
@@ -46,6 +49,9 @@ Value again(const Value& job, const ReplayChoice& choice) {
   body["attempts_max"] = job["attempts_max"];
   if (payload["array"].is_object()) body["array"] = payload["array"];
   if (payload["runtime"].is_object()) body["runtime"] = payload["runtime"]["name"];
+  for (const char* name : {"inputs", "outputs", "network"}) {
+    if (!payload[name].is_null()) body[name] = payload[name];
+  }
   body["capture"] = captured_now(payload["capture"], choice);
   return body;
 }

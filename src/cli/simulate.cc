@@ -170,6 +170,11 @@ std::string comparison(const std::vector<sim::Summary>& summaries) {
                fixed(s.replay_seconds, 1)});
   }
   std::string out = table.str();
+  // The same for all: it is the fleet's rule.
+  if (!summaries.empty() && summaries.front().refused > 0) {
+    out += std::to_string(summaries.front().refused) +
+           " job(s) are larger than the fleet and were refused\n";
+  }
   for (const sim::Summary& s : summaries) {
     if (s.promises.made == 0) continue;
     const auto share = [&](std::int64_t count) {

@@ -61,6 +61,8 @@ Status train(const Session& session, const std::string& job, Wait wait, const Va
           "started run " + started.text("run") + " as job " + started.text("job") + "\n");
     return {};
   }
+  std::fprintf(stderr, "started run %s as job %s\n", started.text("run").c_str(),
+               started.text("job").c_str());
   Progress progress("train", job);
   const Value run = FALAJ_TRY(
       follow_run(*connection, started.text("run"), started.text("job"),

@@ -1,7 +1,10 @@
 // The part of the command tree about compute: jobs, simulate, policy plan, launch, topology,
 // checkpoints.
+#include <sstream>
+
 #include "cli/internal/tree.h"
 #include "cli/saver.h"
+#include "jobs/queue.h"
 
 namespace falaj::cli {
 namespace {
@@ -32,6 +35,32 @@ void add_history(CLI::App& command, SimulateChoice& choice) {
       ->capture_default_str();
 }
 
+// Where it may be, and what stopping it costs.
+void add_place(CLI::App& command, PlaceChoice& place) {
+  const auto many = [&](const char* name, std::vector<std::string>& to, const char* help) {
+    command.add_option(name, to, help)->allow_extra_args(false);
+  };
+  many("--label", place.labels, "Only on a node with this label: disk=ssd; may be repeated");
+  many("--not-label", place.not_labels, "Not on a node with this label; may be repeated");
+  many("--data", place.data,
+       "Data that it touches, and the zones where that may be: ledger=ae-fin,ae; may be repeated");
+  many("--gpu-model", place.gpu_models, "Only GPUs of this model, or of another one named so");
+  command.add_option("--gpu-memory", place.gpu_memory, "Memory of each GPU, at least: 40Gi");
+  command.add_option("--gpu-fraction", place.gpu_fraction, "A part of one GPU that others share")
+      ->capture_default_str();
+  command.add_option("--mig", place.mig, "An instance of one GPU: 1g, 2g, 3g, 4g, 7g, 3g.40gb");
+  command.add_flag("--numa", place.numa, "Processors and GPUs of one NUMA node; bound to it");
+  command.add_option("--together", place.together,
+                     "All of it within one host, nvlink, rack, block or zone");
+  command.add_option("--prefer", place.prefer, "The same, if that can be had");
+  many("--tag", place.tags, "What it is, for --avoid and --near; may be repeated");
+  many("--avoid", place.avoid, "Not while a job of the project with this tag runs there");
+  many("--near", place.near, "Only where a job of the project with this tag runs");
+  command.add_option("--checkpoint-every", place.checkpoint_every,
+                     "How often it saves: so much is lost at most when it is preempted");
+  command.add_option("--restart", place.restart, "What it takes to be where it had saved: 30s");
+}
+
 void add_request(CLI::App& command, JobChoice& choice) {
   command.add_option("--cpus", choice.cpus, "Processors: its part and its limit")
       ->capture_default_str();
@@ -49,16 +78,64 @@ void add_request(CLI::App& command, JobChoice& choice) {
   command.add_option("--time-max", choice.time_max, "Stopped after this: 90s, 2h");
   command.add_option("--deadline", choice.deadline,
                      "When it is wanted (RFC 3339): first among its priority when that is near");
+  command.add_option("--cost-cap", choice.cost_cap,
+                     "Does not start when it would probably cost more, at the policy's prices");
   command.add_option("--attempts", choice.attempts_max, "Tries, if it fails")
       ->capture_default_str();
-  command.add_option("--array", choice.array, "So many of them, told apart by FALAJ_ARRAY_INDEX");
-  command.add_option("--after", choice.after, "Start once this job has succeeded; may be repeated")
+  command.add_option("--array", choice.array,
+                     "So many of them, told apart by FALAJ_ARRAY_INDEX: 100, or 0-99; 0-99%10 runs "
+                     "10 at a time");
+  command.add_option("--running-max", choice.running_max,
+                     "Of the members of its array so many run at a time");
+  add_place(command, choice.place);
+  command
+      .add_option("--after", choice.after,
+                  "Start once this job has succeeded; any:ID once it has ended, failed:ID if it "
+                  "failed; may be repeated")
       ->allow_extra_args(false);
   command.add_option("--env", choice.env, "NAME=value; may be repeated")->allow_extra_args(false);
+  command
+      .add_option("--reads", choice.inputs,
+                  "KIND/NAME that it may read by its FALAJ_TOKEN: TrainingSet, FeatureView, "
+                  "FeatureService, Model, Run, Deployment; may be repeated")
+      ->allow_extra_args(false);
+  command
+      .add_option("--writes", choice.outputs,
+                  "KIND/NAME that it may make by it: Model, FeatureView; may be repeated")
+      ->allow_extra_args(false);
+  command.add_flag("--network", choice.network,
+                   "The server's network, where jobs.network lets commands have it");
   command.add_option("--name", choice.name, "For people");
   Tree::add_capture(command, choice.capture);
   command.add_option("command", choice.command, "The program and its arguments, after --")
       ->required();
+}
+
+// By which the nodes of a launch know each other. A flag goes before the environment.
+void add_launch_certificates(CLI::App& command, launch::CertificateFiles& files) {
+  files.certificate = from_environment("FALAJ_LAUNCH_CERTIFICATE", "");
+  files.key = from_environment("FALAJ_LAUNCH_KEY", "");
+  files.authority = from_environment("FALAJ_LAUNCH_CA", "");
+  files.revoked = from_environment("FALAJ_LAUNCH_REVOKED", "");
+  std::istringstream peers(from_environment("FALAJ_LAUNCH_PEER", ""));
+  for (std::string each; std::getline(peers, each, ',');) {
+    if (!each.empty()) files.peers.push_back(each);
+  }
+  command.add_option("--certificate", files.certificate,
+                     "Certificate of this node for --listen and --join, as falaj certificates "
+                     "issue writes it (env FALAJ_LAUNCH_CERTIFICATE)");
+  command.add_option("--key", files.key,
+                     "Its key, if it is in a file of its own (env FALAJ_LAUNCH_KEY)");
+  command.add_option("--ca", files.authority,
+                     "The authority of every node's certificate, PEM (env FALAJ_LAUNCH_CA)");
+  command
+      .add_option("--peer", files.peers,
+                  "SPIFFE id that the other end may have; may be repeated (default: any of the "
+                  "trust domain; env FALAJ_LAUNCH_PEER, with commas)")
+      ->allow_extra_args(false);
+  command.add_option("--revoked", files.revoked,
+                     "What falaj certificates list -o json printed: who was revoked is refused; "
+                     "read again when it changes (env FALAJ_LAUNCH_REVOKED)");
 }
 
 // How `checkpoints keep` and `launch --archive` keep what workers save.
@@ -93,12 +170,13 @@ void Tree::add_capture(CLI::App& command, CaptureChoice& choice) {
 // Also as `falaj logs`.
 void Tree::add_logs(CLI::App& parent) {
   CLI::App* logs = remote(parent, "logs", "Print what a job wrote", [this](const Session& s) {
-    return words_.follow ? follow_job(s, words_.name)
-                         : show_jobs(s, words_.name, JobView::kLog, words_.attempt);
+    return words_.follow ? follow_job(s, words_.name, words_.group)
+                         : show_jobs(s, words_.name, JobView::kLog, words_.attempt, words_.group);
   });
   logs->add_option("job", words_.name, "Job id")->required();
   CLI::Option* follow = logs->add_flag("-f,--follow", words_.follow, "Go on until it ends");
   logs->add_option("--attempt", words_.attempt, "Of an earlier attempt")->excludes(follow);
+  logs->add_option("--group", words_.group, "Of one role of a TrainJob: chief, worker, ps");
 }
 
 void Tree::add_jobs() {
@@ -132,8 +210,15 @@ void Tree::add_jobs() {
          [this](const Session& s) { return show_jobs(s, words_.name, JobView::kState); });
   of_one("why", "Why a job waits, in one line",
          [this](const Session& s) { return explain_job(s, words_.name); });
-  of_one("cancel", "Stop a job, or take it out of the queue",
-         [this](const Session& s) { return cancel_job(s, words_.name); });
+  CLI::App* cancel =
+      remote(*jobs, "cancel", "Stop a job, or take it out of the queue", [this](const Session& s) {
+        if (words_.all == words_.name.empty()) {
+          return words_.all ? cancel_jobs(s) : cancel_job(s, words_.name);
+        }
+        return Status(Error{ErrorId::kUsage, "name one job, or say --all"});
+      });
+  cancel->add_option("job", words_.name, "Job id");
+  cancel->add_flag("--all", words_.all, "Instead: every job of the project that waits or runs");
   add_logs(*jobs);
   add_logs(root_);
   remote(*jobs, "top", "Jobs that run now and what they take",
@@ -196,8 +281,9 @@ void Tree::add_launch() {
   CLI::App* command =
       local(root_, "launch", "Run a command as the workers of distributed training, any framework",
             [this] { return launch_workers(launch_); });
-  command->add_option("--workers", launch_.workers, "How many: N, or MIN:MAX")
-      ->capture_default_str();
+  CLI::Option* workers =
+      command->add_option("--workers", launch_.workers, "How many: N, or MIN:MAX")
+          ->capture_default_str();
   command->add_option("--slots", launch_.slots,
                       "Workers that this machine takes (default: all; with others, 1)");
   command->add_option("--listen", launch_.listen,
@@ -206,6 +292,7 @@ void Tree::add_launch() {
                       "ADDRESS:PORT of a launch that listens: be one of its nodes");
   command->add_option("--secret", launch_.secret,
                       "File with what all nodes know; --listen makes it when it is missing");
+  add_launch_certificates(*command, launch_.certificates);
   command->add_option("--node", launch_.node, "Name of this machine (default: the system's)");
   command
       ->add_option("--silence", launch_.silence, "How long a node may be silent until it is lost")
@@ -223,8 +310,17 @@ void Tree::add_launch() {
       ->capture_default_str();
   command->add_flag("--keep-survivors", launch_.keep_survivors,
                     "After a crash start the dead worker alone again");
-  command->add_option("--servers", launch_.servers, "Parameter servers beside the workers")
-      ->capture_default_str();
+  CLI::Option* servers =
+      command->add_option("--servers", launch_.servers, "Parameter servers beside the workers")
+          ->capture_default_str();
+  command
+      ->add_option(
+          "--group", launch_.groups,
+          "A role of the gang, as JSON: {\"name\": \"ps\", \"count\": 2, \"command\": [...]}, "
+          "with role, min, max, gpus, threads; may be repeated, instead of --workers")
+      ->allow_extra_args(false)
+      ->excludes(servers)
+      ->excludes(workers);
   command
       ->add_option("--gpus", launch_.gpus,
                    "GPUs of each worker here: CUDA_VISIBLE_DEVICES is shared out by local rank")

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "crypto/testing/compared_passwords.h"
+
 namespace falaj::crypto {
 namespace {
 
@@ -30,6 +32,22 @@ TEST(Passwords, nobody_has_no_password) {
     EXPECT_EQ(passwords.verify("anything at all", stored).value(), PasswordMatch::kNo) << stored;
   }
   EXPECT_EQ(passwords.verify(std::string(5000, 'a'), "").value(), PasswordMatch::kNo);
+}
+
+TEST(Passwords, nobody_costs_one_hash_like_everybody) {
+  Passwords passwords(kCheap);
+  const std::string stored = passwords.hash("correct horse battery").value();
+  const std::string cost = "$argon2id$v=19$m=8,t=1,p=1$";
+  std::vector<std::string>& compared = testing::compared_passwords();
+  // Somebody, nobody, and a text that no hash has.
+  for (const std::string& encoded : {stored, std::string(), std::string(500, 'x')}) {
+    compared.clear();
+    EXPECT_EQ(passwords.verify("wrong horse battery", encoded).value(), PasswordMatch::kNo);
+    ASSERT_EQ(compared.size(), 1U) << encoded;
+    // A whole hash of the same cost: a text that is none is refused before any work.
+    EXPECT_TRUE(compared[0].starts_with(cost)) << compared[0];
+    EXPECT_EQ(compared[0].size(), stored.size()) << compared[0];
+  }
 }
 
 TEST(Passwords, say_when_the_cost_has_risen) {

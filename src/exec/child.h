@@ -46,6 +46,7 @@ struct Limits {
   // 0 = none. Of a ward: so many whole processors are chosen for it, near to one memory node if one
   // has so many, that no other bound ward has while others are idle.
   std::int64_t bound_cpus = 0;
+  std::int64_t bound_node = -1;  // … of this memory node, if it has so many; -1: of any.
   // Which processors it may run on, and which nodes its memory may come from: "0-3,8"; "": any.
   std::string processors{};
   std::string memory_nodes{};
@@ -79,7 +80,7 @@ struct ChildExit {
   Duration cpu_time{};
   // Which protections held, by name: "no_new_privs", "landlock", "cgroup-memory",
   // "cgroup-pids", "cgroup-cpu", "cgroup-cpuset", "cgroup-io", "affinity", "netns",
-  // "hidden-processes", "no-capabilities", "seccomp"; exec/sandbox.h tells more.
+  // "hidden-processes", "userns", "no-capabilities", "seccomp"; exec/sandbox.h tells more.
   std::vector<std::string> protections;
   std::vector<std::string> protections_refused;  // "landlock: Function not implemented"
   std::string output;  // The last 64 KiB that it printed, unless that went to a file.

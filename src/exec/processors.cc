@@ -96,12 +96,14 @@ Processors Processors::of_this_machine() {
   return Processors(std::move(nodes));
 }
 
-Binding Processors::take(std::size_t count) {
+Binding Processors::take(std::size_t count, int wanted) {
   count = std::clamp<std::size_t>(count, 1, std::max<std::size_t>(1, used_.size()));
   std::vector<int> best;
   std::pair<int, std::size_t> best_cost{0, 0};
+  const auto named = nodes_.find(wanted);
+  const bool only = named != nodes_.end() && named->second.size() >= count;
   for (const auto& [node, processors] : nodes_) {
-    if (processors.size() < count) continue;
+    if (processors.size() < count || (only && node != wanted)) continue;
     std::vector<int> taken = least_used(processors, used_, count);
     int company = 0;
     for (const int each : taken) company += used_[each];

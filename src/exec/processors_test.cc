@@ -30,6 +30,14 @@ TEST(Processors, come_from_one_node_and_are_not_shared_while_others_are_idle) {
   EXPECT_EQ(machine.take(3).processor_list, "2-3,6");
 }
 
+TEST(Processors, come_from_the_node_that_is_named_if_it_has_so_many) {
+  Processors machine = two_nodes();
+  EXPECT_EQ(machine.take(2, 1).processor_list, "2-3") << "that node";
+  EXPECT_EQ(machine.take(2, 1).processor_list, "6-7");
+  EXPECT_EQ(machine.take(2, 9).processor_list, "0-1") << "there is none such";
+  EXPECT_EQ(machine.take(6, 1).processors.size(), 6u) << "it has four";
+}
+
 TEST(Processors, a_small_one_fills_the_node_that_is_begun) {
   Processors machine = two_nodes();
   (void)machine.take(2);

@@ -250,24 +250,36 @@ void bring_up_loopback() {
   ::close(fd);
 }
 
+// In its new user namespace the child is who it was, and nobody else is there.
+int map_own_ids(const SandboxPlan& plan) {
+  // Of a process that may not be dumped, /proc/self is root's; the program that follows starts
+  // dumpable anyway. Root needs nothing for it, and must not: it may share the server's memory
+  // (spawn.cc), whose state this is.
+  if (!plan.privileged) ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  const bool mapped = write_file("/proc/self/setgroups", "deny") &&
+                      write_file("/proc/self/uid_map", plan.uid_map) &&
+                      write_file("/proc/self/gid_map", plan.gid_map);
+  return mapped ? 0 : errno;
+}
+
 int enter_namespaces(const SandboxPlan& plan) {
   int flags = CLONE_NEWIPC | CLONE_NEWUTS;
   const bool entered = plan.network_fd >= 0 && ::setns(plan.network_fd, CLONE_NEWNET) == 0;
   if (!plan.network && !entered) flags |= CLONE_NEWNET;
   if (!plan.privileged) flags |= CLONE_NEWUSER;
   if (::unshare(flags) != 0) return errno;
-  if (!plan.privileged) {
-    // Of a process that may not be dumped, /proc/self is root's; the program that follows starts
-    // dumpable anyway.
-    ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    if (!write_file("/proc/self/setgroups", "deny") ||
-        !write_file("/proc/self/uid_map", plan.uid_map) ||
-        !write_file("/proc/self/gid_map", plan.gid_map)) {
-      return errno;
-    }
-  }
+  const int mapped = plan.privileged ? 0 : map_own_ids(plan);
+  if (mapped != 0) return mapped;
   if (!plan.network && !entered) bring_up_loopback();
   return 0;
+}
+
+// Root's child leaves root's user namespace last, when it has mounted what only root may: from here
+// on the machine's root is a stranger's name, and no capability that a fault of the kernel might
+// give back counts outside.
+int leave_root(const SandboxPlan& plan) {
+  if (::unshare(CLONE_NEWUSER) != 0) return errno;
+  return map_own_ids(plan);
 }
 
 // A /proc of its own that shows what it may trace, and Landlock grants that of nobody outside:
@@ -439,6 +451,8 @@ std::string_view step_name(Step step) {
       return "netns";
     case Step::kProcesses:
       return "hidden-processes";
+    case Step::kUsers:
+      return "userns";
     case Step::kLandlockFiles:
       return "landlock";
     case Step::kLandlockNetwork:
@@ -502,8 +516,10 @@ void StepReport::add(Step step, int error) {
 void put_on_sandbox(const SandboxPlan& plan, StepReport& report) {
   if (!plan.enabled) return;
   const int namespaces = enter_namespaces(plan);
-  report.add(Step::kNamespaces, namespaces);
+  // Who was given the machine's network did not ask for one of its own.
+  if (!plan.network || namespaces != 0) report.add(Step::kNamespaces, namespaces);
   report.add(Step::kProcesses, hide_processes(plan));
+  report.add(Step::kUsers, plan.privileged ? leave_root(plan) : namespaces);
   report.add(Step::kLandlockFiles, plan.landlock_files.open()
                                        ? restrict_with(plan.landlock_files.get())
                                        : plan.landlock_error);
@@ -522,6 +538,12 @@ void put_on_sandbox(const SandboxPlan& plan, StepReport& report) {
 
 std::vector<std::string> full_confinement() {
   return {"no_new_privs", "netns", "landlock", "seccomp"};
+}
+
+std::vector<std::string> parser_confinement() {
+  std::vector<std::string> names = full_confinement();
+  names.emplace_back("userns");
+  return names;
 }
 
 Result<SandboxReport> probe_sandbox(const ProbeOptions& options) {

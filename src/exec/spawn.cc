@@ -296,8 +296,8 @@ Launch lay_out(const ChildSpec& spec, const ControlGroup* group, const ChildEnds
 #endif
 
 // Whether the child may use our memory until it is the program, as posix_spawn does: a copy of a
-// large process costs more than all the rest of a start. It may not where it has to enter a
-// namespace of users, which the kernel refuses to who shares memory, nor under a sanitizer.
+// large process costs more than all the rest of a start. It may not where it has to become dumpable
+// to enter a namespace of users, since our memory would with it, nor under a sanitizer.
 bool may_share_memory(const Launch& launch) {
 #ifdef FALAJ_MEMORY_WATCHED
   (void)launch;

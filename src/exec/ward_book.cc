@@ -275,7 +275,8 @@ void WardBook::begin(Entry& entry) {
   entry.log = std::move(*log);
   ChildSpec child = child_of(spec);
   if (spec.limits.bound_cpus > 0) {
-    entry.binding = processors_.take(static_cast<std::size_t>(spec.limits.bound_cpus));
+    entry.binding = processors_.take(static_cast<std::size_t>(spec.limits.bound_cpus),
+                                     static_cast<int>(spec.limits.bound_node));
     child.limits.processors = entry.binding.processor_list;
     child.limits.memory_nodes = entry.binding.node_list;
   }

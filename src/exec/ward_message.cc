@@ -49,6 +49,8 @@ Value encode(const Limits& limits) {
   out["cpus"] = limits.cpus_max;
   out["disk"] = limits.disk_bytes_max;
   out["bound"] = limits.bound_cpus;
+  // A warden of an earlier version does not know it.
+  if (limits.bound_node >= 0) out["bound_node"] = limits.bound_node;
   out["io"] = limits.io_bytes_max;
   if (!limits.disk_folders.empty()) out["disk_folders"] = value_of(limits.disk_folders);
   return out;
@@ -65,6 +67,7 @@ Result<Limits> parse_limits(const Value& value) {
   limits.cpus_max = FALAJ_TRY(fields.number("cpus", 0));
   limits.disk_bytes_max = FALAJ_TRY(fields.integer("disk", 0, 0, kAny));
   limits.bound_cpus = FALAJ_TRY(fields.integer("bound", 0, 0, 4096));
+  limits.bound_node = FALAJ_TRY(fields.integer("bound_node", -1, -1, 4096));
   limits.io_bytes_max = FALAJ_TRY(fields.integer("io", 0, 0, kAny));
   limits.disk_folders = FALAJ_TRY(fields.texts("disk_folders"));
   FALAJ_TRY(fields.finish());

@@ -435,6 +435,7 @@ TEST_F(WardsTest, keep_their_sandbox) {
 TEST_F(WardsTest, are_bound_to_processors_and_held_back_at_the_disk) {
   WardSpec spec = shell("grep -o 'Cpus_allowed_list.*' /proc/self/status");
   spec.limits.bound_cpus = 1;
+  spec.limits.bound_node = 0;
   spec.limits.io_bytes_max = 64 << 20;
   const Ward ward = run(spec);
   EXPECT_EQ(ward.end->code, 0) << ward.end->detail;

@@ -1,9 +1,13 @@
-// For ./dev bench features: the point-in-time join by itself, on segments that an ingest would have
-// written. Prints JSON.
+// For ./dev bench features and windows: the point-in-time join by itself, on segments that an
+// ingest would have written. Prints JSON.
 //
 //   join_bench import FOLDER VIEW.parquet …     columns id, at and float64 features f…
 //   join_bench join FOLDER TTL_SECONDS MEMORY_MB
-//     each line of the input is a SPINE.parquet (id, at), answered by a line: seconds, hashes
+//     each line of the input is a SPINE.parquet (id, at), answered by a line: seconds, those of
+//     processors, hashes
+//   join_bench windows FOLDER MEMORY_MB DAYS …  the same, of count, sum, mean, min and max of f0
+//   over
+//                                               each of these windows instead of the features
 //
 // The store is the product's, without sealing.
 #include <sys/resource.h>
@@ -37,6 +41,16 @@ storage::Owner owner_of(std::size_t view) {
 
 double seconds_since(std::int64_t began) {
   return static_cast<double>(monotonic_nanos() - began) * 1e-9;
+}
+
+// Of all threads, the kernel's work for them included: what a busy machine does not change much.
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 double peak_megabytes() {
@@ -86,10 +100,12 @@ Status import_all(const std::string& folder, const std::vector<std::string>& fil
   const auto blobs = FALAJ_TRY(storage::open_files(folder + "/blobs"));
   std::ofstream list(folder + "/segments.txt");
   const std::int64_t began = monotonic_nanos();
+  const double cpu_before = cpu_seconds();
   for (std::size_t i = 0; i < files.size(); ++i) {
     FALAJ_TRY(import_view(*blobs, i, files[i], list));
   }
   out["seconds"] = seconds_since(began);
+  out["cpu_seconds"] = cpu_seconds() - cpu_before;
   return {};
 }
 
@@ -130,7 +146,11 @@ Value hashes_of(const Batch& joined) {
   for (std::size_t i = 0; i < joined.columns.size(); ++i) {
     const Column& column = joined.columns[i];
     Sha256Hasher hasher;
-    hasher.update(std::as_bytes(std::span(column.doubles())));
+    if (column.type() == Type::kFloat64) {
+      hasher.update(std::as_bytes(std::span(column.doubles())));
+    } else {
+      hasher.update(std::as_bytes(std::span(column.ints())));
+    }
     std::vector<std::uint8_t> valid(column.size());
     for (std::size_t row = 0; row < valid.size(); ++row) valid[row] = column.is_null(row) ? 0 : 1;
     hasher.update(std::as_bytes(std::span(valid)));
@@ -143,7 +163,27 @@ struct JoinTask {
   std::string folder;
   Duration ttl{};
   std::int64_t memory_max = 0;
+  std::vector<std::int64_t> window_days;  // Empty: the newest rows' features.
 };
+
+// What the peer calls w7_sum and the like.
+std::vector<JoinFeature> window_features(const std::vector<std::int64_t>& window_days) {
+  const table::Field value{"f0", Type::kFloat64};
+  std::vector<JoinFeature> out;
+  for (const std::int64_t days : window_days) {
+    const auto add = [&](const std::string& name, Type type, AggregateFunction function,
+                         const table::Field& of) {
+      const std::string as = "w" + std::to_string(days) + "_" + name;
+      out.push_back({{as, type}, as, Aggregate{function, of, Duration::seconds(days * 86'400), 0}});
+    };
+    add("count", Type::kInt64, AggregateFunction::kCount, {});
+    add("sum", Type::kFloat64, AggregateFunction::kSum, value);
+    add("mean", Type::kFloat64, AggregateFunction::kMean, value);
+    add("min", Type::kFloat64, AggregateFunction::kMin, value);
+    add("max", Type::kFloat64, AggregateFunction::kMax, value);
+  }
+  return out;
+}
 
 Result<Value> join_once(const storage::BlobStore& blobs, const JoinTask& task,
                         const std::string& spine_file) {
@@ -154,10 +194,13 @@ Result<Value> join_once(const storage::BlobStore& blobs, const JoinTask& task,
   options.time_column = "at";
   options.memory_max = task.memory_max;
   const std::int64_t began = monotonic_nanos();
-  const std::vector<JoinView> views = FALAJ_TRY(open_views(blobs, task.folder, task.ttl));
+  const double cpu_before = cpu_seconds();
+  std::vector<JoinView> views = FALAJ_TRY(open_views(blobs, task.folder, task.ttl));
+  if (!task.window_days.empty()) views.at(0).features = window_features(task.window_days);
   const Batch joined = FALAJ_TRY(point_in_time_join(spine, views, options));
   Value out = Value::object();
   out["seconds"] = seconds_since(began);
+  out["cpu_seconds"] = cpu_seconds() - cpu_before;
   out["rss_mb"] = peak_megabytes();
   out["hashes"] = hashes_of(joined);
   return out;
@@ -187,7 +230,11 @@ int main(int argc, char** argv) {
     done = import_all(argv[2], {argv + 3, argv + argc}, out);
     if (done.ok()) std::printf("%s\n", to_json(out).c_str());
   } else if (argc == 5 && std::string_view(argv[1]) == "join") {
-    done = join_all({argv[2], Duration::seconds(number(argv[3])), number(argv[4]) << 20});
+    done = join_all({argv[2], Duration::seconds(number(argv[3])), number(argv[4]) << 20, {}});
+  } else if (argc >= 5 && std::string_view(argv[1]) == "windows") {
+    JoinTask task{argv[2], {}, number(argv[3]) << 20, {}};
+    for (int i = 4; i < argc; ++i) task.window_days.push_back(number(argv[i]));
+    done = join_all(task);
   }
   if (!done.ok()) {
     std::fprintf(stderr, "join_bench: %s\n", done.error().message.c_str());

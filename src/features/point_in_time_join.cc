@@ -1,19 +1,18 @@
 #include "features/point_in_time_join.h"
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "base/mutex.h"
-#include "exec/pool.h"
 #include "features/internal/join_output.h"
+#include "features/internal/join_plan.h"
 #include "features/internal/probes.h"
 #include "features/internal/segment_cursor.h"
 #include "features/internal/segments.h"
+#include "features/internal/stages.h"
 #include "features/internal/windows.h"
 
 namespace falaj::features {
@@ -33,170 +32,11 @@ constexpr std::size_t kRangeMax = 32'768;
 constexpr std::size_t kFewRows = 4;
 // A pass over all views for fewer rows would cost more than it saves.
 constexpr std::size_t kPassRowsMin = 16'384;
+// Views whose answers wait for the order of the spine at once: as many as stay near the processor,
+// two at least.
+constexpr std::size_t kFilledBytes = std::size_t{8} << 20;
 // Spine rows whose events are held at once, unless one key has more rows.
 constexpr std::size_t kWindowRows = 256;
-
-// Features whose chunks stand side by side in a segment, read at once.
-struct FeatureSpan {
-  std::size_t first = 0;  // Chunks.
-  std::size_t last = 0;
-  std::vector<std::pair<std::size_t, std::size_t>> features;  // Number in the view, chunk.
-};
-
-struct PlannedSegment {
-  const SegmentFile* file = nullptr;
-  std::uint64_t commit = 0;
-  std::vector<FeatureSpan> spans;
-  std::vector<std::size_t> missing;  // Features that the view got later: null here.
-};
-
-// The aggregates of a view, and where their events are.
-struct PlannedWindows {
-  WindowPlan plan;
-  std::vector<std::size_t> features;  // The number in the view of each of the plan's items.
-  std::vector<PlannedSegment> segments;
-};
-
-// A view whose columns were found.
-struct PlannedView {
-  const JoinView* view = nullptr;
-  std::size_t key_set = 0;
-  std::vector<PlannedSegment> segments;
-  std::optional<PlannedWindows> windows;
-};
-
-struct Plan {
-  const Column* time = nullptr;
-  std::vector<std::vector<const Column*>> key_sets;  // Distinct lists of spine columns.
-  std::vector<PlannedView> views;
-};
-
-Result<const Column*> spine_column(const Batch& spine, const std::string& name, Type type,
-                                   ErrorId when_missing) {
-  const Column* column = spine.find(name);
-  if (column == nullptr) {
-    return Error(when_missing, "spine: there is no column \"" + name + "\"");
-  }
-  if (column->type() == type) return column;
-  return Error(ErrorId::kSpineInvalid, "spine: column \"" + name + "\" is " +
-                                           std::string(type_name(column->type())) + ", not " +
-                                           std::string(type_name(type)));
-}
-
-Result<PlannedSegment> plan_segment(const JoinSegment& segment, const JoinView& view) {
-  const SegmentFile& file = *segment.file;
-  PlannedSegment out{&file, segment.commit, {}, {}};
-  std::vector<std::pair<std::size_t, std::size_t>> chunks;  // Chunk, feature.
-  for (std::size_t i = 0; i < view.features.size(); ++i) {
-    if (view.features[i].aggregate) continue;
-    const table::Field& field = view.features[i].stored;
-    const auto column = file.schema().find(field.name);
-    if (!column) {
-      out.missing.push_back(i);
-      continue;
-    }
-    if (*column < file.keys()) {
-      return Error(ErrorId::kSchemaMismatch,
-                   "FeatureView " + view.name + ": \"" + field.name + "\" is a key, not a feature");
-    }
-    const Type stored = file.schema().fields[*column].type;
-    if (stored != field.type) {
-      return Error(ErrorId::kSchemaMismatch, "FeatureView " + view.name + ": \"" + field.name +
-                                                 "\" is stored as " +
-                                                 std::string(type_name(stored)) + ", not " +
-                                                 std::string(type_name(field.type)));
-    }
-    chunks.emplace_back(SegmentFile::chunk_of(*column), i);
-  }
-  std::sort(chunks.begin(), chunks.end());
-  for (const auto& [chunk, feature] : chunks) {
-    if (out.spans.empty() || chunk > out.spans.back().last + 1) {
-      out.spans.push_back({chunk, chunk, {}});
-    }
-    out.spans.back().last = chunk;
-    out.spans.back().features.emplace_back(feature, chunk);
-  }
-  return out;
-}
-
-Status check_keys(const SegmentFile& file, const JoinView& view) {
-  bool same = file.keys() == view.keys.size();
-  for (std::size_t i = 0; same && i < view.keys.size(); ++i) {
-    same = file.schema().fields[i].type == view.keys[i].type;
-  }
-  if (same) return {};
-  return Error(ErrorId::kSchemaMismatch,
-               "FeatureView " + view.name + ": a segment has other keys than the entity");
-}
-
-// What aggregates read is found as features are.
-Status plan_window_segments(const JoinView& view, std::uint64_t known_at, PlannedView& out) {
-  std::vector<Aggregate> aggregates;
-  PlannedWindows windows;
-  for (std::size_t i = 0; i < view.features.size(); ++i) {
-    if (!view.features[i].aggregate) continue;
-    aggregates.push_back(*view.features[i].aggregate);
-    windows.features.push_back(i);
-  }
-  if (aggregates.empty()) return {};
-  windows.plan = plan_windows(view.event_id, aggregates);
-  JoinView events;
-  events.name = view.name;
-  for (const table::Field& column : windows.plan.columns) events.features.push_back({column, {}});
-  for (const JoinSegment& segment : view.segments) {
-    if (segment.commit > known_at) continue;
-    windows.segments.push_back(FALAJ_TRY(plan_segment(segment, events)));
-  }
-  // When the events were available is one more aggregate, over a column that is made of their
-  // times.
-  if (!view.available_as.empty()) {
-    const Aggregate latest{
-        AggregateFunction::kMax, {view.available_as, Type::kTimestamp}, windows.plan.longest, 0};
-    windows.plan.items.push_back({latest, windows.plan.columns.size()});
-  }
-  out.windows = std::move(windows);
-  return {};
-}
-
-Result<PlannedView> plan_view(const Batch& spine, const JoinView& view, std::uint64_t known_at,
-                              Plan& plan) {
-  PlannedView out;
-  out.view = &view;
-  std::vector<const Column*> keys;
-  for (std::size_t i = 0; i < view.keys.size(); ++i) {
-    const std::string& name = view.columns.empty() ? view.keys[i].name : view.columns[i];
-    keys.push_back(
-        FALAJ_TRY(spine_column(spine, name, view.keys[i].type, ErrorId::kEntityKeyMissing)));
-  }
-  const auto known = std::find(plan.key_sets.begin(), plan.key_sets.end(), keys);
-  out.key_set = static_cast<std::size_t>(known - plan.key_sets.begin());
-  if (known == plan.key_sets.end()) plan.key_sets.push_back(std::move(keys));
-  for (const JoinSegment& segment : view.segments) {
-    if (segment.commit > known_at) continue;
-    FALAJ_TRY(check_keys(*segment.file, view));
-    out.segments.push_back(FALAJ_TRY(plan_segment(segment, view)));
-  }
-  FALAJ_TRY(plan_window_segments(view, known_at, out));
-  return out;
-}
-
-Result<Plan> make_plan(const Batch& spine, const std::vector<JoinView>& views,
-                       const JoinOptions& options) {
-  if (spine.rows() >= Column::kNoRow) {
-    return Error(Code::kResourceExhausted, "spine: over 2^32 rows; join a shorter period");
-  }
-  Plan out;
-  out.time =
-      FALAJ_TRY(spine_column(spine, options.time_column, Type::kTimestamp, ErrorId::kSpineInvalid));
-  for (const JoinView& view : views) {
-    if (view.keys.empty() || (!view.columns.empty() && view.columns.size() != view.keys.size())) {
-      return Error(Code::kInvalidArgument,
-                   "FeatureView " + view.name + ": name one spine column for each key");
-    }
-    out.views.push_back(FALAJ_TRY(plan_view(spine, view, options.known_at, out)));
-  }
-  return out;
-}
 
 // The best row so far for a probe.
 struct Winner {
@@ -216,18 +56,56 @@ struct ViewOutput {
   std::vector<std::uint8_t> asked;
   std::vector<std::uint8_t> known;
 
-  const std::vector<std::uint8_t>& found_of(const PlannedView& planned, std::size_t column) const {
-    if (!planned.windows) return found;
+  // The same in the order of the spine; empty when all are there.
+  std::vector<std::uint8_t> found_rows;
+  std::vector<std::uint8_t> asked_rows;
+  std::vector<std::uint8_t> known_rows;
+
+  const std::vector<std::uint8_t>& valid_of(const PlannedView& planned, std::size_t column) const {
+    if (!planned.windows) return found_rows;
     const auto& features = planned.view->features;
-    if (column == features.size()) return known;
-    return features[column].aggregate ? asked : found;
+    if (column == features.size()) return known_rows;
+    return features[column].aggregate ? asked_rows : found_rows;
   }
 };
+
+bool may_have_nulls(const PlannedView& planned, const JoinFeature& feature) {
+  return feature.aggregate ||
+         std::any_of(planned.segments.begin(), planned.segments.end(), [&](const auto& segment) {
+           const auto column = segment.file->schema().find(feature.stored.name);
+           return !column || segment.file->summary(*column).any_null;
+         });
+}
+
+// Ready for a view's answers, whatever was in it before.
+void prepare(const PlannedView& planned, std::size_t rows, ViewOutput& out) {
+  const auto& features = planned.view->features;
+  const bool available = !planned.view->available_as.empty();
+  out.columns.resize(features.size() + (available ? 1 : 0));
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    out.columns[i].prepare(features[i].stored.type, rows, may_have_nulls(planned, features[i]));
+  }
+  if (available) out.columns.back().prepare(Type::kTimestamp, rows, false);
+  out.found.assign(rows, 0);
+  out.asked.assign(planned.windows ? rows : 0, 1);
+  out.known.assign(planned.windows ? rows : 0, 0);
+}
+
+// Which rows of the spine have answers.
+void order_valid(const PlannedView& planned, const std::vector<std::uint32_t>& places,
+                 ViewOutput& out) {
+  out.found_rows = valid_in_order(out.found, places);
+  if (!planned.windows) return;
+  out.asked_rows = valid_in_order(out.asked, places);
+  out.known_rows = valid_in_order(out.known, places);
+}
 
 // What one thread needs; used again for every range.
 struct Worker {
   TextArena texts;
   std::vector<Winner> winners;
+  std::vector<NewestRow> newest;
+  std::vector<std::uint32_t> without;  // Probes without an answer.
   std::vector<Move> moves;
   SegmentFile::Chunks chunks;
 };
@@ -244,25 +122,45 @@ Result<bool> settle(SegmentCursor& cursor, const KeyRef& key, std::int64_t at, s
   return false;
 }
 
+// The oldest event time that may answer.
+std::int64_t oldest_for(std::int64_t at, std::int64_t ttl) {
+  return ttl <= 0 || at < kMinTime + ttl ? kMinTime : at - ttl;
+}
+
+// All probes of a range against one segment, where event times decide alone.
+Status ask_by_event(const PlannedView& planned, std::uint32_t number, const Probes& probes,
+                    std::span<const Probe> range, Worker& worker) {
+  worker.newest.clear();
+  SegmentCursor cursor(*planned.segments[number].file);
+  FALAJ_TRY(cursor.seek_all(probes, range, worker.newest));
+  for (const NewestRow& found : worker.newest) {
+    Winner& best = worker.winners[found.probe];
+    if (found.event < oldest_for(range[found.probe].at, planned.view->ttl.nanos)) continue;
+    if (best.segment != kNoSegment && found.event < best.event) continue;
+    best = {found.event, 0, 0, number, found.block, found.row};
+  }
+  return {};
+}
+
 // All probes of a range against one segment.
 Status ask_segment(const PlannedView& planned, std::uint32_t number, const Probes& probes,
-                   std::span<const Probe> range, std::vector<Winner>& winners) {
+                   std::span<const Probe> range, Worker& worker) {
   const PlannedSegment& segment = planned.segments[number];
-  const std::int64_t ttl = planned.view->ttl.nanos;
-  // Where there is nothing to compare with, times need not be looked at.
-  const bool alone = planned.segments.size() == 1 && planned.view->available_as.empty();
   const bool few = probes.sorted().size() < segment.file->blocks().size();
+  if (planned.in_order && planned.view->created == CreatedRule::kBreaksTies && !few) {
+    return ask_by_event(planned, number, probes, range, worker);
+  }
   SegmentCursor cursor(*segment.file, few ? Questions::kFew : Questions::kMany);
   for (std::size_t i = 0; i < range.size(); ++i) {
     const Probe& probe = range[i];
     const KeyRef key{probe.prefix, probes.key(probe)};
     if (!FALAJ_TRY(cursor.seek(key, probe.at))) continue;
-    const std::int64_t oldest = ttl <= 0 || probe.at < kMinTime + ttl ? kMinTime : probe.at - ttl;
+    const std::int64_t oldest = oldest_for(probe.at, planned.view->ttl.nanos);
     if (!FALAJ_TRY(settle(cursor, key, probe.at, oldest, planned.view->created))) continue;
-    Winner& best = winners[i];
+    Winner& best = worker.winners[i];
     Winner found{cursor.event(), 0, 0, number, cursor.block(), cursor.row()};
-    if (!alone) {
-      if (best.segment != kNoSegment && found.event < best.event) continue;
+    if (best.segment != kNoSegment && found.event < best.event) continue;
+    if (!planned.in_order) {
       FALAJ_TRY(cursor.look_closer());
       found.created = cursor.has_created() ? cursor.created() : kMinTime;
       found.sequence = sequence_of(segment.commit, cursor.position());
@@ -333,15 +231,20 @@ Status join_range(const PlannedView& planned, const Probes& probes, std::size_t 
   const std::span<const Probe> range = probes.sorted().subspan(first, count);
   worker.winners.assign(range.size(), Winner{});
   for (std::uint32_t i = 0; i < planned.segments.size(); ++i) {
-    FALAJ_TRY(ask_segment(planned, i, probes, range, worker.winners));
+    FALAJ_TRY(ask_segment(planned, i, probes, range, worker));
   }
+  worker.without.clear();
   for (std::size_t i = 0; i < range.size(); ++i) {
     const Winner& winner = worker.winners[i];
-    if (winner.segment == kNoSegment) continue;
+    if (winner.segment == kNoSegment) {
+      worker.without.push_back(static_cast<std::uint32_t>(first + i));
+      continue;
+    }
     out.found[first + i] = 1;
     if (planned.view->available_as.empty()) continue;
     out.columns.back().set(first + i, winner.created == kMinTime ? winner.event : winner.created);
   }
+  for (OutputColumn& column : out.columns) column.clear(worker.without);
   for (std::uint32_t i = 0; i < planned.segments.size(); ++i) {
     FALAJ_TRY(fill_from(planned.segments[i], i, first, worker, out));
   }
@@ -432,7 +335,7 @@ Result<EventRows> read_events(const PlannedView& planned, const Probes& probes,
   TextArena texts;
   std::swap(texts, worker.texts);  // Texts of events need not last.
   for (const table::Field& column : windows.plan.columns) {
-    values.columns.emplace_back(column.type, found.size());
+    values.columns.emplace_back().prepare(column.type, found.size(), true);
   }
   Status filled;
   for (std::uint32_t i = 0; filled.ok() && i < windows.segments.size(); ++i) {
@@ -440,9 +343,8 @@ Result<EventRows> read_events(const PlannedView& planned, const Probes& probes,
   }
   std::vector<std::uint32_t> places(found.size());
   std::iota(places.begin(), places.end(), 0u);
-  values.found.assign(found.size(), 1);
-  for (OutputColumn& column : values.columns) {
-    out.columns.push_back(column.finish(values.found, places));
+  for (const OutputColumn& column : values.columns) {
+    out.columns.push_back(column.finish({}, places));
   }
   std::swap(texts, worker.texts);
   FALAJ_TRY(std::move(filled));
@@ -520,58 +422,6 @@ Status join_all_windows(const PlannedView& planned, const Probes& probes, std::s
   return {};
 }
 
-// Calls work(worker, task) for every task, a thread for each worker; the first error ends it.
-template <class Work>
-Status share(std::size_t tasks, std::vector<Worker>& workers, Work work) {
-  std::atomic<std::size_t> next{0};
-  Mutex mutex;
-  Status first_error;
-  const auto loop = [&](Worker& worker) {
-    for (std::size_t task = next++; task < tasks; task = next++) {
-      Status done = work(worker, task);
-      if (done.ok()) continue;
-      next = tasks;
-      const MutexLock lock(mutex);
-      if (first_error.ok()) first_error = std::move(done);
-    }
-  };
-  const std::size_t used = std::max<std::size_t>(1, std::min(workers.size(), tasks));
-  if (used == 1) {
-    loop(workers[0]);
-    return first_error;
-  }
-  exec::Pool pool({"join", used - 1, used});
-  for (std::size_t i = 1; i < used; ++i) {
-    // A pool that is full leaves the work to the others.
-    if (!pool.submit([&loop, &workers, i] { loop(workers[i]); }).ok()) break;
-  }
-  loop(workers[0]);
-  pool.drain();
-  return first_error;
-}
-
-// The columns of every view in the order of the spine.
-Result<std::vector<std::vector<Column>>> finished(const Plan& plan,
-                                                  const std::vector<std::optional<Probes>>& probes,
-                                                  std::vector<Worker>& workers,
-                                                  std::vector<ViewOutput>& outputs) {
-  std::vector<std::vector<std::uint32_t>> places;
-  for (const auto& asked : probes) places.push_back(asked->places());
-  std::vector<std::pair<std::size_t, std::size_t>> tasks;  // View, column.
-  std::vector<std::vector<Column>> out(outputs.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    out[i].assign(outputs[i].columns.size(), Column(Type::kInt64));
-    for (std::size_t c = 0; c < out[i].size(); ++c) tasks.emplace_back(i, c);
-  }
-  FALAJ_TRY(share(tasks.size(), workers, [&](Worker&, std::size_t task) -> Status {
-    const auto [view, column] = tasks[task];
-    out[view][column] = outputs[view].columns[column].finish(
-        outputs[view].found_of(plan.views[view], column), places[plan.views[view].key_set]);
-    return {};
-  }));
-  return out;
-}
-
 Result<Batch> batch_of(const Plan& plan, std::vector<std::vector<Column>> columns) {
   Batch out;
   const auto add = [&](table::Field field, Column column) -> Status {
@@ -593,50 +443,126 @@ Result<Batch> batch_of(const Plan& plan, std::vector<std::vector<Column>> column
   return out;
 }
 
+// Rows of the spine against every view: what the threads work on.
+struct Pass {
+  const Plan& plan;
+  std::size_t rows;
+  std::size_t range_rows;  // Probes of a task.
+  std::vector<Worker> workers;
+  // For each set of keys.
+  std::vector<std::optional<Probes>> probes;
+  std::vector<std::vector<std::uint32_t>> places;
+  std::vector<ViewOutput> outputs;  // View i fills the one at i modulo their number.
+  std::vector<std::vector<Column>> columns;
+
+  ViewOutput& output(std::size_t view) { return outputs[view % outputs.size()]; }
+};
+
+// One range of a view's probes.
+Status fill_range(Pass& pass, std::size_t view, std::size_t worker, std::size_t range) {
+  const PlannedView& planned = pass.plan.views[view];
+  const Probes& asked = *pass.probes[planned.key_set];
+  const std::size_t all = asked.sorted().size();
+  const std::size_t first = std::min(range * pass.range_rows, all);
+  const std::size_t count = std::min(pass.range_rows, all - first);
+  if (count == 0) return {};
+  Worker& by = pass.workers[worker];
+  Status joined = join_range(planned, asked, first, count, by, pass.output(view));
+  if (joined.ok() && planned.windows) {
+    joined = join_all_windows(planned, asked, first, count, by, pass.output(view));
+  }
+  if (joined.ok()) return {};
+  return joined.error().within("FeatureView " + planned.view->name);
+}
+
+// What there is to do, in the order in which it is begun. While the answers of one view are put in
+// order those of the next are found already, so that no thread waits for the last range of another.
+std::vector<Stage> stages_of(Pass& pass, std::size_t begin) {
+  std::vector<Stage> out;
+  const auto add = [&](std::size_t tasks, auto work, std::vector<std::size_t> after) {
+    out.push_back(
+        {tasks,
+         [work](std::size_t worker, std::size_t task) -> Status { return work(worker, task); },
+         std::move(after)});
+    return out.size() - 1;
+  };
+  const std::size_t probed =
+      add(pass.probes.size(),
+          [&pass, begin](std::size_t, std::size_t set) {
+            pass.probes[set].emplace(pass.plan.key_sets[set], *pass.plan.time, begin,
+                                     begin + pass.rows);
+            pass.places[set] = pass.probes[set]->places();
+            return Status();
+          },
+          {});
+  const std::size_t views = pass.plan.views.size();
+  const std::size_t kept = pass.outputs.size();
+  std::vector<std::size_t> filled;
+  std::vector<std::size_t> finished;
+  for (std::size_t step = 0; step < views + kept - 1; ++step) {
+    if (step < views) {
+      const std::size_t view = step;
+      std::vector<std::size_t> after;
+      if (view >= kept) after.push_back(finished[view - kept]);
+      const std::size_t prepared = add(
+          1,
+          [&pass, view](std::size_t, std::size_t) {
+            prepare(pass.plan.views[view], pass.rows, pass.output(view));
+            return Status();
+          },
+          std::move(after));
+      filled.push_back(add((pass.rows + pass.range_rows - 1) / pass.range_rows,
+                           [&pass, view](std::size_t worker, std::size_t range) {
+                             return fill_range(pass, view, worker, range);
+                           },
+                           {probed, prepared}));
+    }
+    if (step + 1 >= kept) {
+      const std::size_t view = step + 1 - kept;
+      const PlannedView& planned = pass.plan.views[view];
+      const std::size_t known =
+          add(1,
+              [&pass, &planned, view](std::size_t, std::size_t) {
+                order_valid(planned, pass.places[planned.key_set], pass.output(view));
+                return Status();
+              },
+              {filled[view]});
+      finished.push_back(add(pass.columns[view].size(),
+                             [&pass, &planned, view](std::size_t, std::size_t column) {
+                               const ViewOutput& from = pass.output(view);
+                               pass.columns[view][column] = from.columns[column].finish(
+                                   from.valid_of(planned, column), pass.places[planned.key_set]);
+                               return Status();
+                             },
+                             {known}));
+    }
+  }
+  return out;
+}
+
 // Rows [begin, end) of the spine against every view.
 Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_t begin,
                         std::size_t end) {
   const std::size_t rows = end - begin;
-  std::vector<std::optional<Probes>> probes(plan.key_sets.size());
-  // All at once: what was filled points into them.
-  std::vector<Worker> workers(std::max<std::size_t>(1, options.threads));
-  FALAJ_TRY(share(probes.size(), workers, [&](Worker&, std::size_t set) -> Status {
-    probes[set].emplace(plan.key_sets[set], *plan.time, begin, end);
-    return {};
-  }));
-  std::vector<ViewOutput> outputs;
+  const std::size_t threads = std::max<std::size_t>(1, options.threads);
+  Pass pass{plan, rows, std::clamp(rows / (threads * 8 + 1), kRangeMin, kRangeMax), {}, {}, {},
+            {},   {}};
+  pass.workers.resize(threads);
+  pass.probes.resize(plan.key_sets.size());
+  pass.places.resize(plan.key_sets.size());
+  std::size_t widest = 1;
   for (const PlannedView& planned : plan.views) {
-    ViewOutput& output = outputs.emplace_back();
-    output.found.assign(rows, 0);
-    if (planned.windows) {
-      output.asked.assign(rows, 1);
-      output.known.assign(rows, 0);
-    }
-    for (const JoinFeature& feature : planned.view->features) {
-      output.columns.emplace_back(feature.stored.type, rows);
-    }
-    if (!planned.view->available_as.empty()) output.columns.emplace_back(Type::kTimestamp, rows);
+    const std::size_t columns =
+        planned.view->features.size() + (planned.view->available_as.empty() ? 0 : 1);
+    pass.columns.emplace_back(columns, Column(Type::kInt64));
+    widest = std::max(widest, columns);
   }
-  const std::size_t size = std::clamp(rows / (options.threads * 8 + 1), kRangeMin, kRangeMax);
-  // A view after the other, each in ranges: a thread walks on through the segments of one.
-  const std::size_t ranges = (rows + size - 1) / size;
-  const auto join_task = [&](Worker& worker, std::size_t task) -> Status {
-    const std::size_t view = task / ranges;
-    const Probes& asked = *probes[plan.views[view].key_set];
-    const std::size_t all = asked.sorted().size();
-    const std::size_t first = std::min(task % ranges * size, all);
-    const std::size_t count = std::min(size, all - first);
-    if (count == 0) return {};
-    const PlannedView& planned = plan.views[view];
-    Status joined = join_range(planned, asked, first, count, worker, outputs[view]);
-    if (joined.ok() && planned.windows) {
-      joined = join_all_windows(planned, asked, first, count, worker, outputs[view]);
-    }
-    if (joined.ok()) return {};
-    return joined.error().within("FeatureView " + plan.views[view].view->name);
-  };
-  FALAJ_TRY(share(ranges * plan.views.size(), workers, join_task));
-  return batch_of(plan, FALAJ_TRY(finished(plan, probes, workers, outputs)));
+  const std::size_t kept =
+      kFilledBytes / (widest * sizeof(double) * std::max<std::size_t>(rows, 1));
+  pass.outputs.resize(
+      std::clamp<std::size_t>(kept, 2, std::max<std::size_t>(plan.views.size(), 2)));
+  FALAJ_TRY(run_stages(stages_of(pass, begin), threads));
+  return batch_of(plan, std::move(pass.columns));
 }
 
 // Bytes that a pass holds for each spine row: probes, winners' answers, and the batch itself.

@@ -399,6 +399,7 @@ class Generator {
 
   void fill(PlainView& view) {
     const std::int64_t commits = 1 + below(4);
+    const bool creation_times = !one_in(3);
     const std::int64_t rows = shape_ == Shape::kTinySpine ? 200 + below(400) : below(160);
     for (std::int64_t i = 0; i < rows; ++i) {
       PlainRow row;
@@ -407,7 +408,7 @@ class Generator {
             untidy(key.type == Type::kString ? Cell(key_text()) : Cell(key_number())));
       }
       row.event = time() + (shape_ == Shape::kManyZones ? zone() : 0);
-      if (!one_in(4)) row.created = *row.event + below(4) * kHour;
+      if (creation_times && !one_in(4)) row.created = *row.event + below(4) * kHour;
       if (shape_ == Shape::kUntidy && one_in(100)) row.event.reset();
       if (row.event && one_in(20) && !view.rows.empty()) {
         row.key = view.rows.back().key;
@@ -446,7 +447,9 @@ TEST(PointInTimeJoin, agrees_with_the_oracle_on_every_shape) {
     const auto known_at =
         generator.one_in(3) ? static_cast<std::uint64_t>(generator.below(5)) : kAll;
     const auto block_rows = static_cast<std::size_t>(1 + generator.below(40));
-    const auto joined = point_in_time_join(spine, stored(views, block_rows), options(known_at));
+    const auto parts = static_cast<std::size_t>(1 + generator.below(3));
+    const auto joined =
+        point_in_time_join(spine, stored(views, block_rows, parts), options(known_at));
     ASSERT_TRUE(joined.ok()) << joined.error().message;
     ASSERT_EQ(difference(*joined, oracle_join(spine, "at", views, known_at)), "");
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "base/check.h"
 #include "base/decode.h"
 #include "base/units.h"
+#include "jobs/internal/drawing.h"
 #include "scheduler/decide.h"
 #include "scheduler/explain.h"
 #include "scheduler/submit.h"
@@ -22,188 +24,8 @@ namespace {
 using scheduler::Index;
 using scheduler::kAbsent;
 
-constexpr Index kGpu = 2;
-constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
-constexpr std::string_view kDefaultQueue = "default";
-constexpr std::int64_t kPlenty = std::int64_t{1} << 40;  // More than any machine has.
-
-std::int64_t mebibytes(std::int64_t bytes) {
-  return bytes == kNoLimit ? scheduler::kUnlimited : bytes / kMebibyte + (bytes % kMebibyte != 0);
-}
-
-std::vector<scheduler::Quota> quotas_of(const QueueSpec& spec) {
-  const auto one = [](Index flavor, const ResourceQuota& quota, auto convert) {
-    return scheduler::Quota{flavor, convert(quota.nominal), convert(quota.borrow),
-                            convert(quota.lend)};
-  };
-  const auto same = [](std::int64_t units) { return units; };
-  QueueSpec counted = spec;
-  const bool owns = spec.cpu.nominal > 0 || spec.gpu.nominal > 0;
-  if (owns && spec.memory == ResourceQuota{}) counted.memory.nominal = kPlenty * kMebibyte;
-  return {one(scheduler::kCpu, spec.cpu, same), one(scheduler::kMemory, counted.memory, mebibytes),
-          one(kGpu, spec.gpu, same)};
-}
-
-// Turns a scene into the scheduler's numbers.
-class Drawing {
- public:
-  Drawing(const Scene& scene, Timestamp now) : scene_(scene), now_(now) {
-    draw_machine(scene.machine);
-    for (const QueueSpec& spec : scene.queues) {
-      declared_[queue_name(spec.project, spec.name)] = &spec;
-    }
-    // All of them: what an idle one has may be borrowed, and what it spent counts above it.
-    for (const QueueSpec& spec : scene.queues) (void)queue_index(spec.project, spec.name);
-    for (const Candidate& job : scene.jobs) add_job(job);
-    FALAJ_CHECK(scheduler::check(snapshot).ok());
-  }
-
-  bool has_queue(const std::string& project, const std::string& name) const {
-    return name.empty() || name == kDefaultQueue || declared_.contains(queue_name(project, name));
-  }
-
-  scheduler::Snapshot snapshot;
-
- private:
-  void draw_machine(const Machine& machine) {
-    snapshot.flavors = {{"cpu", 1}, {"memory", 0}, {"gpu", 64}};
-    snapshot.zones = {"here"};
-    scheduler::NodeClass node;
-    node.name = "this machine";
-    node.cpu = machine.cpu_milli;
-    node.memory = machine.memory_bytes / kMebibyte;
-    node.gpus = std::min<unsigned>(machine.gpus, scheduler::kMaxDevices);
-    node.price_per_core_hour = scene_.policy.prices.micros_per_cpu_hour;
-    node.price_per_gpu_hour = scene_.policy.prices.micros_per_gpu_hour;
-    node.watts_per_gpu = scene_.policy.prices.watts_per_gpu;
-    node.gpu_flavor = node.gpus > 0 ? kGpu : kAbsent;
-    snapshot.classes = {node};
-    snapshot.nodes = {scheduler::Node{}};
-    snapshot.arrays = {{machine.engines_max}};
-    scheduler::Queue root;
-    root.name = "machine";
-    // More than there is: the machine itself is the limit, for which places are kept.
-    for (const Index flavor : {scheduler::kCpu, scheduler::kMemory, kGpu}) {
-      root.quotas.push_back({flavor, kPlenty, scheduler::kUnlimited, scheduler::kUnlimited});
-    }
-    snapshot.queues = {root};
-  }
-
-  // Parents first. A queue that was deleted under its jobs is the project's default.
-  Index queue_index(const std::string& project, const std::string& name, std::size_t below = 2) {
-    const std::string full =
-        queue_name(project, declared_.contains(queue_name(project, name)) ? name : "");
-    const auto known = queues_.find(full);
-    if (known != queues_.end()) return known->second;
-    scheduler::Queue queue;
-    queue.name = full;
-    queue.parent = 0;
-    const auto spec = declared_.find(full);
-    if (spec != declared_.end()) {
-      queue.quotas = quotas_of(*spec->second);
-      queue.weight = spec->second->weight_milli;
-      queue.allowances = allowances_of(*spec->second, full);
-      const std::string& parent = spec->second->parent;
-      const bool deep = below >= scheduler::kMaxDepth;  // Lengthened from above, since it was made.
-      if (!parent.empty() && !deep && declared_.contains(queue_name(project, parent))) {
-        queue.parent = queue_index(project, parent, below + 1);
-      }
-    }
-    const auto used = scene_.use.find(full);
-    if (used != scene_.use.end()) queue.decayed_use = used->second.decayed;
-    snapshot.queues.push_back(std::move(queue));
-    const auto index = static_cast<Index>(snapshot.queues.size() - 1);
-    queues_.emplace(full, index);
-    return index;
-  }
-
-  std::vector<scheduler::Allowance> allowances_of(const QueueSpec& spec, const std::string& name) {
-    std::vector<scheduler::Allowance> out;
-    const auto used = scene_.use.find(name);
-    for (std::size_t i = 0; i < spec.budgets.size(); ++i) {
-      const QueueBudget& budget = spec.budgets[i];
-      const bool known = used != scene_.use.end() && i < used->second.spent.size();
-      out.push_back({budget.kind, budget.limit, known ? used->second.spent[i] : 0,
-                     window_of(budget.per, now_).end});
-    }
-    return out;
-  }
-
-  Index shape_index(const Request& request) {
-    const Workers one{request.resources};
-    const Workers& workers = request.workers ? *request.workers : one;
-    const Resources& resources = workers.each;
-    const auto key = std::tuple(resources.cpu_milli, resources.memory_bytes, resources.gpus,
-                                workers.min, workers.max);
-    const auto [at, fresh] = shapes_.try_emplace(key, static_cast<Index>(snapshot.shapes.size()));
-    if (!fresh) return at->second;
-    scheduler::TaskGroup group;
-    group.min = static_cast<std::uint32_t>(workers.min);
-    group.max = static_cast<std::uint32_t>(workers.max);
-    group.cpu = resources.cpu_milli;
-    group.memory = mebibytes(resources.memory_bytes);
-    group.gpu.count = static_cast<std::uint32_t>(resources.gpus);
-    if (resources.gpus > 0) group.gpu.models = {kGpu};
-    scheduler::Shape shape;
-    shape.groups = {group};
-    snapshot.shapes.push_back(std::move(shape));
-    return at->second;
-  }
-
-  // Each worker has the next of the job's devices. Those that are gone since it began cannot be
-  // given to anybody.
-  scheduler::Placement placement_of(const Candidate& candidate) const {
-    unsigned left = candidate.gpus & ((1U << snapshot.classes[0].gpus) - 1U);
-    const Request& request = candidate.request;
-    const std::int64_t each = request.workers ? request.workers->each.gpus : scheduler::kMaxDevices;
-    const std::int64_t count =
-        request.workers ? std::clamp(candidate.workers, request.workers->min, request.workers->max)
-                        : 1;
-    scheduler::Placement out;
-    out.counts = {static_cast<std::uint32_t>(count)};
-    for (std::int64_t i = 0; i < count; ++i) {
-      scheduler::PodPlacement pod;
-      pod.node = 0;
-      for (std::int64_t taken = 0; taken < each && left != 0; ++taken) {
-        const unsigned lowest = left & (~left + 1U);
-        pod.gpus = static_cast<std::uint16_t>(pod.gpus | lowest);
-        left &= ~lowest;
-      }
-      out.pods.push_back(pod);
-    }
-    return out;
-  }
-
-  void add_job(const Candidate& candidate) {
-    scheduler::Job job;
-    job.id = candidate.sequence;
-    job.queue = queue_index(candidate.project, candidate.request.queue);
-    job.shape = shape_index(candidate.request);
-    job.priority = static_cast<std::int32_t>(candidate.request.priority);
-    job.submitted = candidate.queued_at;
-    job.deadline = candidate.request.deadline;
-    if (candidate.run_max.nanos > 0) job.max_run = candidate.run_max;
-    job.unmet_dependencies = candidate.unmet;
-    job.remaining_p50 = candidate.p50;
-    job.remaining_p90 = candidate.p90;
-    job.attained = candidate.attained;
-    if (candidate.runs == Runs::kEngine) job.array = 0;
-    job.state = static_cast<scheduler::JobState>(candidate.stage);
-    if (candidate.stage != Stage::kWaiting) {
-      job.started = candidate.started_at;
-      job.checkpoint = candidate.started_at;
-      job.placement = placement_of(candidate);
-    }
-    snapshot.jobs.push_back(std::move(job));
-  }
-
-  const Scene& scene_;
-  const Timestamp now_;
-  std::map<std::string, const QueueSpec*, std::less<>> declared_;
-  std::map<std::string, Index, std::less<>> queues_;
-  using ShapeKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
-  std::map<ShapeKey, Index> shapes_;
-};
+using internal::Drawing;
+using internal::kMebibyte;
 
 std::string milli_text(std::int64_t amount, std::string_view name) {
   const std::string part = std::to_string(1000 + amount % 1000).substr(1);
@@ -229,20 +51,156 @@ std::pair<double, const char*> told_in(scheduler::AllowanceKind kind) {
   return {1, "units"};
 }
 
+// Rounded up, with two decimals or as many more as tell a small one: never "0.00".
+std::string budget_text(double amount) {
+  int decimals = 2;
+  double scale = 100;
+  for (; decimals < 9 && amount * scale < 100; ++decimals) scale *= 10;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, std::ceil(amount * scale - 1e-6) / scale);
+  std::string out = text;
+  for (; decimals > 2 && out.back() == '0'; --decimals) out.pop_back();
+  return out;
+}
+
+void tell_quota(const scheduler::Snapshot& snapshot, const scheduler::Reason& reason, Why& why) {
+  const std::string& queue = snapshot.queues[reason.subject].name;
+  const auto amount = [&](std::int64_t units) {
+    return amount_text(snapshot, reason.flavor, units);
+  };
+  why.text = "waits for quota: queue " + queue + " lacks " + amount(reason.missing);
+  if (reason.ahead > 0) {
+    why.text += ", and those before it take " + amount(reason.ahead) + " of any more";
+  }
+  why.constraint = "queue " + queue + ": " + snapshot.flavors[reason.flavor].name;
+  why.change = amount(reason.missing + reason.ahead) + " more for queue " + queue;
+}
+
+void tell_cost(const scheduler::Reason& reason, Why& why) {
+  const std::string amount = budget_text(static_cast<double>(reason.missing) / 1e6);
+  why.text = "it would probably cost " + amount + " more than its cost_cap";
+  why.constraint = "cost_cap";
+  why.change = "a cost_cap higher by " + amount + ", or a shorter time_max";
+}
+
 void tell_budget(const scheduler::Snapshot& snapshot, const scheduler::Reason& reason, Why& why) {
   const scheduler::Queue& queue = snapshot.queues[reason.subject];
   const auto [unit, name] = told_in(queue.allowances[reason.flavor].kind);
-  char amount[64];
-  std::snprintf(amount, sizeof amount, "%.2f %s",
-                static_cast<double>(reason.missing + reason.ahead) / unit, name);
-  why.text = "waits for the next budget of queue " + queue.name + ", which lacks " + amount;
+  const std::string amount =
+      budget_text(static_cast<double>(reason.missing + reason.ahead) / unit) + " " + name;
+  const bool never = reason.wanted > queue.allowances[reason.flavor].limit;
+  why.text =
+      (never ? "needs more than a whole budget of queue " : "waits for the next budget of queue ") +
+      queue.name + ", which lacks " + amount;
   why.constraint = "queue " + queue.name + ": budget of " + name;
-  why.change = std::string(amount) + " more for queue " + queue.name;
+  why.change = amount + " more for queue " + queue.name;
 }
 
-// What binds and what would help, by reason.
-void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason& reason,
-             Why& why) {
+Why lacking_device(const Machine& machine, const GpuChoice& asked, Why why) {
+  const NodeSpec& node = machine.node;
+  const std::string wanted = to_text(asked);
+  why.text = "there is no such GPU" + (wanted.empty() ? "" : " (" + wanted + ")");
+  std::string there = std::to_string(machine.gpus) + " GPU(s)";
+  if (!node.gpu_model.empty()) there += " of model " + node.gpu_model;
+  if (node.gpu_memory_bytes > 0) there += ", " + format_bytes(node.gpu_memory_bytes) + " each";
+  if (node.mig == scheduler::MigGeometry::kNone) there += ", not cut into instances";
+  why.text += ": this machine has " + there;
+  why.constraint = "gpu";
+  return why;
+}
+
+Why lacking_label(const Labels& own, const Constraints& asked, Why why) {
+  if (!asked.unreadable.empty()) {
+    why.constraint = "placement";
+    why.text = "where it may be cannot be read: " + asked.unreadable;
+    why.change = "the job submitted anew";
+    return why;
+  }
+  const auto has = [&](const auto& label) {
+    const auto found = own.find(label.first);
+    return found != own.end() && found->second == label.second;
+  };
+  for (const auto& label : asked.labels) {
+    if (has(label)) continue;
+    why.constraint = "label " + label_text(label.first, label.second);
+    why.text = "this machine does not have the " + why.constraint;
+    why.change = why.constraint + " of the Node";
+    return why;
+  }
+  for (const auto& label : asked.not_labels) {
+    if (!has(label)) continue;
+    why.constraint = "label " + label_text(label.first, label.second);
+    why.text = "this machine has the " + why.constraint + ", which it does not want";
+    why.change = "a Node without " + why.constraint;
+    return why;
+  }
+  return why;
+}
+
+Why closing(const Opening& opening, Timestamp now, Why why) {
+  why.constraint = "maintenance";
+  if (opening.open) {
+    why.text = "this machine closes at " + to_rfc3339(opening.until) + ", before it would end";
+    why.change = "a time_max below " +
+                 to_string(Duration::seconds((opening.until - now).nanos / 1'000'000'000));
+  } else if (opening.until == Timestamp::max()) {
+    why.text = "this machine is closed";
+    why.change = "a Node that is not closed";
+  } else {
+    why.text = "this machine is closed until " + to_rfc3339(opening.until);
+    why.change = "none: it may start then";
+  }
+  return why;
+}
+
+// Whether one of these is one of those.
+const std::string* shared(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  const auto found = std::find_first_of(a.begin(), a.end(), b.begin(), b.end());
+  return found == a.end() ? nullptr : &*found;
+}
+
+// When what keeps a job away is not how much is free but who is there, or is not.
+Why company(const Scene& scene, const Candidate& job, const Constraints& asked, Why why) {
+  std::vector<std::string> lonely = asked.near;
+  for (const Candidate& other : scene.jobs) {
+    const bool there = other.stage == Stage::kRunning || other.stage == Stage::kStopping;
+    if (!there || other.project != job.project || !other.request.placement) continue;
+    const Constraints& theirs = *other.request.placement;
+    const std::string* tag = shared(asked.avoid, theirs.tags);
+    if (tag == nullptr) tag = shared(theirs.avoid, asked.tags);
+    if (tag != nullptr) {
+      why.code = "company";
+      why.text =
+          "waits for job " + other.id.str() + " to end: they are kept apart by tag '" + *tag + "'";
+      why.constraint = "job " + other.id.str();
+      why.change = "the end of job " + other.id.str();
+      return why;
+    }
+    std::erase_if(lonely, [&](const std::string& each) {
+      return std::find(theirs.tags.begin(), theirs.tags.end(), each) != theirs.tags.end();
+    });
+  }
+  if (lonely.empty()) return why;
+  why.code = "company";
+  why.text = "waits for a job with tag '" + lonely.front() + "', beside which it runs";
+  why.constraint = "tag " + lonely.front();
+  why.change = "a job with that tag that runs";
+  return why;
+}
+
+// Less is advised only to who would still ask for something.
+std::string less_text(const scheduler::Snapshot& snapshot, Index job,
+                      const scheduler::Reason& reason) {
+  const scheduler::Shape& shape = snapshot.shapes[snapshot.jobs[job].shape];
+  if (scheduler::core_request(shape, 0)[reason.flavor] <= reason.missing) {
+    return "the end of jobs that run";
+  }
+  return amount_text(snapshot, reason.flavor, reason.missing) + " less asked for";
+}
+
+// What binds the job at this position and what would help, by reason.
+void fill_in(const Drawing& drawing, const Scene& scene, Index asked_by,
+             const scheduler::Reason& reason, Why& why) {
   using scheduler::ReasonCode;
   const scheduler::Snapshot& snapshot = drawing.snapshot;
   const auto job_name = [&](Index job) {
@@ -255,22 +213,21 @@ void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason
       why.change = "the end of those jobs";
       break;
     case ReasonCode::kArrayLimit:
+      if (reason.subject != 0) {
+        const auto at_once = std::to_string(snapshot.arrays[reason.subject].max_running);
+        why.text = "waits for its turn: " + at_once + " of its array run at a time";
+        why.constraint = "running_max";
+        why.change = "an array with a running_max raised by " +
+                     std::to_string(reason.missing + reason.ahead);
+        break;
+      }
       why.text = "waits for its turn: " + std::to_string(scene.machine.engines_max) +
                  " training job(s) run at a time";
       why.constraint = "jobs.concurrency";
       why.change = "jobs.concurrency raised by " + std::to_string(reason.missing + reason.ahead);
       break;
     case ReasonCode::kQuota:
-      why.text = "waits for quota: queue " + snapshot.queues[reason.subject].name + " lacks " +
-                 amount_text(snapshot, reason.flavor, reason.missing);
-      if (reason.ahead > 0) {
-        why.text += ", and those before it take " +
-                    amount_text(snapshot, reason.flavor, reason.ahead) + " of any more";
-      }
-      why.constraint = "queue " + snapshot.queues[reason.subject].name + ": " +
-                       snapshot.flavors[reason.flavor].name;
-      why.change = amount_text(snapshot, reason.flavor, reason.missing + reason.ahead) +
-                   " more for queue " + snapshot.queues[reason.subject].name;
+      tell_quota(snapshot, reason, why);
       break;
     case ReasonCode::kBudget:
       tell_budget(snapshot, reason, why);
@@ -279,7 +236,7 @@ void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason
       why.text = "waits for room: " + amount_text(snapshot, reason.flavor, reason.missing) +
                  " more must be free";
       why.constraint = snapshot.flavors[reason.flavor].name;
-      why.change = amount_text(snapshot, reason.flavor, reason.missing) + " less asked for";
+      why.change = less_text(snapshot, asked_by, reason);
       break;
     case ReasonCode::kReserved:
     case ReasonCode::kFifo:
@@ -293,13 +250,12 @@ void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason
       why.constraint = "jobs that were told to leave";
       why.change = "none: it starts when they have left";
       break;
+    case ReasonCode::kCostCap:
+      tell_cost(reason, why);
+      break;
     case ReasonCode::kTooLarge:
       why.text = "that is more than there is";
       why.constraint = "machine";
-      break;
-    case ReasonCode::kDevice:
-      why.text = "there is no such GPU";
-      why.constraint = "gpu";
       break;
     default:
       why.text = scheduler::to_text(snapshot, reason, Timestamp{});
@@ -307,17 +263,52 @@ void fill_in(const Drawing& drawing, const Scene& scene, const scheduler::Reason
   }
 }
 
-std::string minutes_text(Timestamp at, Timestamp now) {
-  constexpr std::int64_t kMinute = 60'000'000'000;
-  const std::int64_t nanos = std::max<std::int64_t>(0, (at - now).nanos);
-  return to_string(Duration::minutes((nanos + kMinute - 1) / kMinute));
+// What a rule about places says of one job.
+void tell_place(const Scene& scene, const Candidate& job, const scheduler::Reason& reason,
+                Timestamp now, Why& why) {
+  using scheduler::ReasonCode;
+  static const Constraints kNone;
+  const Constraints& asked = job.request.placement ? *job.request.placement : kNone;
+  const NodeSpec& node = scene.machine.node;
+  if (reason.code == ReasonCode::kDevice) {
+    why = lacking_device(scene.machine, asked.gpu, std::move(why));
+  } else if (reason.code == ReasonCode::kLabel) {
+    why = lacking_label(node.labels, asked, std::move(why));
+  } else if (reason.code == ReasonCode::kZone && reason.subject < asked.data.size()) {
+    const DataReference& data = asked.data[reason.subject];
+    std::string zones;
+    for (const std::string& zone : data.zones) zones += (zones.empty() ? "" : " or ") + zone;
+    why.text = "its data '" + data.name + "' may be in " + zones + ", and this machine is not";
+    why.constraint = "data " + data.name;
+    why.change = "an approved Transfer of the data, or a machine in " + zones;
+  } else if (reason.code == ReasonCode::kMaintenance) {
+    why = closing(opening_of(node, now), now, std::move(why));
+  } else if (reason.code == ReasonCode::kCapacity) {
+    // Both keep it away.
+    const Why there = company(scene, job, asked, {});
+    if (there.code.empty()) return;
+    why.text += ", and it " + there.text;
+    why.change += ", and " + there.change;
+  } else if (reason.code == ReasonCode::kTooLarge || reason.code == ReasonCode::kFragmented) {
+    why = company(scene, job, asked, std::move(why));
+  }
 }
 
 void name_first(const Candidate& job, Why& why) {
   if (job.waits_for.empty()) return;
   why.text = "waits for job " + job.waits_for.str();
   if (job.unmet > 1) why.text += " and " + std::to_string(job.unmet - 1) + " more";
-  why.text += ", which must succeed first";
+  switch (job.waits_for_end) {
+    case AfterEnd::kOk:
+      why.text += ", which must succeed first";
+      break;
+    case AfterEnd::kAny:
+      why.text += ", which must end first";
+      break;
+    case AfterEnd::kFailed:
+      why.text += ", after which it starts if that one fails";
+      break;
+  }
   why.constraint = "job " + job.waits_for.str();
   why.change = "the end of job " + job.waits_for.str();
 }
@@ -326,7 +317,8 @@ Why why_of(const Drawing& drawing, const Scene& scene, const scheduler::Hold& ho
   const scheduler::Reason& reason = hold.reason;
   Why why;
   why.code = scheduler::to_string(reason.code);
-  fill_in(drawing, scene, reason, why);
+  fill_in(drawing, scene, hold.job, reason, why);
+  tell_place(scene, scene.jobs[hold.job], reason, now, why);
   why.earliest = reason.earliest;
   why.latest = reason.latest;
   const bool after_another = reason.code == scheduler::ReasonCode::kDependency;
@@ -336,16 +328,20 @@ Why why_of(const Drawing& drawing, const Scene& scene, const scheduler::Hold& ho
   } else if (reason.latest <= now) {
     why.text += "; may start at any moment";
   } else {
-    why.text += "; starts in " + minutes_text(reason.earliest, now) + " to " +
-                minutes_text(reason.latest, now);
+    why.text += "; starts in " +
+                scheduler::span_text(reason.earliest - now, scheduler::Round::kDown) + " to " +
+                scheduler::span_text(reason.latest - now, scheduler::Round::kUp);
   }
   return why;
 }
 
+// The workers are its first group.
 Verdict::Place place_of(Index job, const scheduler::Placement& placement) {
-  Verdict::Place out{job, 0, static_cast<std::int64_t>(placement.pods.size())};
+  Verdict::Place out{job, 0, static_cast<std::int64_t>(placement.counts.front())};
   for (const scheduler::PodPlacement& pod : placement.pods) {
     out.gpus = static_cast<std::uint16_t>(out.gpus | pod.gpus);
+    out.numa = pod.numa;
+    out.mig_start = pod.mig_start;
   }
   return out;
 }
@@ -440,6 +436,11 @@ Machine this_machine() {
          ::access(("/dev/nvidia" + std::to_string(out.gpus)).c_str(), F_OK) == 0) {
     ++out.gpus;
   }
+  while (out.numa_nodes < scheduler::kMaxNumaNodes &&
+         ::access(("/sys/devices/system/node/node" + std::to_string(out.numa_nodes)).c_str(),
+                  F_OK) == 0) {
+    ++out.numa_nodes;
+  }
   return out;
 }
 
@@ -498,6 +499,7 @@ Status check_possible(const Scene& scene, const Candidate& job) {
   alone.jobs = {job};
   alone.jobs.front().sequence = 1;
   alone.jobs.front().stage = Stage::kWaiting;
+  if (auto& placement = alone.jobs.front().request.placement) placement->near.clear();
   const Drawing drawing(alone, Timestamp{});
   if (!drawing.has_queue(job.project, job.request.queue)) {
     std::vector<std::string> names;
@@ -514,7 +516,8 @@ Status check_possible(const Scene& scene, const Candidate& job) {
       scheduler::never_starts(drawing.snapshot, scene.policy.policy, 0);
   if (reason.code == scheduler::ReasonCode::kNone) return {};
   Why why;
-  fill_in(drawing, alone, reason, why);
+  fill_in(drawing, alone, 0, reason, why);
+  tell_place(alone, alone.jobs.front(), reason, Timestamp{}, why);
   if (why.text.starts_with("waits for ")) why.text.erase(0, 10);
   const Machine& machine = scene.machine;
   return Error(ErrorId::kOutOfRange,

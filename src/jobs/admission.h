@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "base/value.h"
 #include "jobs/decision_record.h"
+#include "jobs/node.h"
 #include "jobs/queues.h"
 #include "jobs/request.h"
 #include "jobs/scheduling_policy.h"
@@ -25,8 +26,10 @@ struct Machine {
   std::int64_t memory_bytes = std::int64_t{1} << 30;
   unsigned gpus = 0;         // At most 16.
   unsigned engines_max = 1;  // Engine jobs (training, conversion) at a time.
+  unsigned numa_nodes = 1;   // At most 4.
+  NodeSpec node{};           // What was declared about it.
 };
-// Of this machine: processors that this process may use, physical memory, /dev/nvidiaN.
+// Of this machine: processors that this process may use, physical memory, /dev/nvidiaN, NUMA nodes.
 Machine this_machine();
 
 enum class Stage : std::uint8_t {
@@ -37,6 +40,13 @@ enum class Stage : std::uint8_t {
 };
 enum class Runs : std::uint8_t { kCommand, kEngine };
 
+inline constexpr std::uint8_t kNowhere = 0xff;
+// Tags that jobs avoid or are near to and that jobs have, in one scene: the scheduler tells so many
+// apart. Further ones count as one to those who avoid them, and nobody is near to them.
+inline constexpr std::size_t kSoughtTagsMax = 62;
+// Those that jobs of one project may avoid or be near to: it leaves some to others.
+inline constexpr std::size_t kProjectTagsMax = 16;
+
 struct Candidate {
   JobId id;
   std::uint64_t sequence = 0;  // Unique, never 0; who came earlier has the smaller one.
@@ -46,15 +56,25 @@ struct Candidate {
   Stage stage = Stage::kWaiting;
   Timestamp queued_at{};
   Timestamp started_at{};
-  Duration run_max{};        // 0: unknown.
-  std::uint32_t unmet = 0;   // Jobs that must end first …
-  JobId waits_for{};         // … and the first of them.
-  std::uint16_t gpus = 0;    // Devices, unless it waits …
-  std::int64_t workers = 1;  // … and how many of Request::workers.
+  Duration run_max{};                 // 0: unknown.
+  std::uint32_t unmet = 0;            // Jobs that must end first …
+  JobId waits_for{};                  // … the first of them …
+  AfterEnd waits_for_end{};           // … and how it must end.
+  std::uint16_t gpus = 0;             // Devices, unless it waits …
+  std::int64_t workers = 1;           // … how many of Request::workers, …
+  std::uint8_t numa = kNowhere;       // … which NUMA node it is bound to …
+  std::uint8_t mig_start = kNowhere;  // … and where its instance begins on its device.
+  Timestamp checkpoint{};             // The newest that is known to be kept; zero: none is.
+  // Of Constraints::data, those that may not be computed on here now, by position.
+  std::vector<std::size_t> barred{};
   // What is known from jobs like it (jobs/ledger.h); 0: nothing.
   Duration p50{};  // Of the remaining run time.
   Duration p90{};
   std::int64_t attained = 0;  // GPU-seconds so far, core-seconds without GPU.
+  // What its attempts that are over were given; and with what runs, what that cost in millionths.
+  double cpu_seconds = 0;
+  double gpu_seconds = 0;
+  std::int64_t spent = 0;
 };
 
 // What a queue has used.
@@ -73,7 +93,7 @@ struct Scene {
 
 // Why a job waits.
 struct Why {
-  std::string code;        // "capacity", "quota", "dependency", …: scheduler::ReasonCode by name.
+  std::string code;        // "capacity", "quota", …: scheduler::ReasonCode by name; or "company".
   std::string text;        // One line.
   std::string constraint;  // What binds: "cpu", "queue payments/risk: cpu", "job 01J…"; may be "".
   std::string change;      // The smallest change that would admit it; may be "".
@@ -89,6 +109,8 @@ struct Verdict {
     std::size_t job = 0;
     std::uint16_t gpus = 0;
     std::int64_t workers = 1;
+    std::uint8_t numa = kNowhere;
+    std::uint8_t mig_start = kNowhere;
   };
   std::vector<Place> admit;
   std::vector<Place> claim;          // Become kClaimed …
@@ -109,7 +131,7 @@ enum class Telling : std::uint8_t { kFull, kNothing, kRecorded };
 Verdict judge(const Scene& scene, Timestamp now, Telling telling = Telling::kFull);
 
 // FJ-1006 when the job could never start here though nothing else ran, FJ-2001 for a queue that is
-// not declared: `job` need not be in the scene.
+// not declared: `job` need not be in the scene. What it is near to need not be there yet.
 Status check_possible(const Scene& scene, const Candidate& job);
 
 }  // namespace falaj::jobs

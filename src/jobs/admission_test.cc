@@ -56,6 +56,25 @@ TEST(Admission, who_came_first_starts_and_the_others_are_told_why_not) {
   EXPECT_GT(why(v, 2).latest, kNow);
 }
 
+// Nobody is advised to ask for nothing.
+TEST(Admission, less_is_advised_only_to_who_would_still_ask_for_something) {
+  const auto change = [](std::int64_t taken, std::int64_t wanted) {
+    const Scene s = scene({running(job("a", 1, taken)), job("b", 2, wanted)});
+    return why(judge(s, kNow), 1).change;
+  };
+  EXPECT_EQ(change(2000, 1000), "the end of jobs that run");
+  EXPECT_EQ(change(1000, 2000), "1 cpu less asked for");
+  EXPECT_EQ(change(1500, 600), "0.100 cpu less asked for");
+}
+
+TEST(Admission, a_wait_is_told_in_seconds_when_it_takes_seconds) {
+  Scene s = scene({running(job("a", 1, 2000)), job("b", 2, 1000)});
+  s.jobs[0].p50 = Duration::milliseconds(1200);
+  s.jobs[0].p90 = s.jobs[0].run_max = Duration::milliseconds(3100);
+  const std::string text = why(judge(s, kNow), 1).text;
+  EXPECT_NE(text.find("; starts in 1s to 4s"), std::string::npos) << text;
+}
+
 TEST(Admission, a_higher_priority_goes_first) {
   Scene s = scene({job("a", 1, 2000), job("b", 2, 2000)});
   s.jobs[1].request.priority = 10;
@@ -189,6 +208,57 @@ TEST(Admission, knows_this_machine) {
   const Machine machine = this_machine();
   EXPECT_GE(machine.cpu_milli, 1000);
   EXPECT_GT(machine.memory_bytes, std::int64_t{64} << 20);
+}
+
+TEST(Admission, a_queue_says_whom_it_pushes_out_and_how_long_its_own_are_safe) {
+  Scene s = scene({running(job("a", 1, 2000), Duration::minutes(20)), job("b", 2, 2000)});
+  QueueSpec own;
+  own.project = "pay";
+  own.name = "own";
+  own.cpu = {2000, kNoLimit, kNoLimit};
+  QueueSpec guests;
+  guests.project = "pay";
+  guests.name = "guests";
+  s.queues = {own, guests};
+  s.jobs[0].request.queue = "guests";
+  s.jobs[1].request.queue = "own";
+  EXPECT_EQ(judge(s, kNow).preempt.size(), 1u);
+  s.queues[1].min_run = Duration::minutes(30);
+  EXPECT_TRUE(judge(s, kNow).preempt.empty()) << "it has not run long enough";
+  s.queues[1].min_run = {};
+  s.queues[0].reclaim = scheduler::Reclaim::kNever;
+  EXPECT_TRUE(judge(s, kNow).preempt.empty());
+}
+
+TEST(Admission, who_came_later_gives_way_in_a_queue_that_says_so) {
+  Scene s = scene({job("a", 1, 2000), running(job("b", 2, 2000), Duration::minutes(20))});
+  s.jobs[0].queued_at = kNow - Duration::minutes(30);
+  QueueSpec own;
+  own.project = "pay";
+  own.name = "own";
+  s.queues = {own};
+  for (Candidate& each : s.jobs) each.request.queue = "own";
+  EXPECT_TRUE(judge(s, kNow).preempt.empty());
+  s.queues[0].within = scheduler::WithinQueue::kSubmittedLater;
+  EXPECT_EQ(judge(s, kNow).preempt, std::vector<std::size_t>{1});
+  s.jobs[0].request.priority = -1;
+  EXPECT_TRUE(judge(s, kNow).preempt.empty()) << "a higher priority does not";
+  s.jobs[0].request.priority = 0;
+  s.jobs[0].queued_at = kNow;
+  EXPECT_TRUE(judge(s, kNow).preempt.empty()) << "nor who came first";
+}
+
+TEST(Admission, a_job_that_would_cost_more_than_its_cap_does_not_start) {
+  Scene s = scene({job("a", 1, 2000)});
+  s.policy.prices.micros_per_cpu_hour = 1'000'000;
+  s.jobs[0].request.cost_cap = 1'500'000;
+  Verdict v = judge(s, kNow);
+  EXPECT_TRUE(v.admit.empty());
+  EXPECT_EQ(why(v, 0).constraint, "cost_cap");
+  EXPECT_EQ(why(v, 0).text.substr(0, 54), "it would probably cost 0.50 more than its cost_cap; do");
+  EXPECT_EQ(check_possible(s, s.jobs[0]).error().id, ErrorId::kOutOfRange);
+  s.jobs[0].run_max = Duration::minutes(45);
+  EXPECT_EQ(judge(s, kNow).admit.size(), 1u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/descriptor.h"
 
@@ -53,6 +54,50 @@ TEST_F(AttemptsTest, an_old_attempt_neither_ends_a_job_nor_queues_it_again) {
   EXPECT_EQ(store_.end(context_, {id, 2}, JobStatus::kSucceeded, "", {}).error().code,
             Code::kConflict);
   EXPECT_EQ(store_.get(id)->status, JobStatus::kFailed);
+}
+
+TEST_F(AttemptsTest, what_a_job_cost_is_known_after_a_restart) {
+  storage::Object policy;
+  policy.kind = "SchedulingPolicy";
+  policy.name = "default";
+  policy.spec["prices"]["cpu_hour"] = 12;  // Its limit of five minutes costs 1.
+  ASSERT_TRUE(sql_->write([&](storage::SqlTransaction& tx) -> Status {
+                    FALAJ_TRY(storage::put_object(tx, policy, clock_.now()));
+                    return {};
+                  })
+                  .ok());
+  JobSpec spec = spec_of("exit 0");
+  spec.request.cost_cap = 900'000;
+  EXPECT_FALSE(queue_->submit(context_, spec).ok()) << "by its limit it would cost more";
+  spec.request.cost_cap = 1'500'000;
+  const JobId stays = submit(spec);
+  const JobId lost = submit(spec);
+  ASSERT_TRUE(store_.begin_attempt(lost).ok());
+  clock_.advance(Duration::minutes(3));
+  ASSERT_TRUE(store_.requeue({lost, 1}, 0, "lost").ok());
+  reopen();
+  queue_->start();
+  EXPECT_EQ(ended(stays).status, JobStatus::kSucceeded);
+  EXPECT_EQ(queue_->why(lost)->code, "cost_cap");
+  EXPECT_TRUE(queue_->cancel(context_, lost).ok());
+}
+
+TEST_F(AttemptsTest, how_an_attempt_ended_says_whether_it_tells_how_long_such_jobs_run) {
+  const auto end = [&](JobStatus status, const std::string& error) {
+    const JobId id = submit(spec_of("exit 0"));
+    EXPECT_TRUE(store_.begin_attempt(id).ok());
+    EXPECT_TRUE(store_.end(context_, {id, 1}, status, error, {}).ok());
+  };
+  end(JobStatus::kSucceeded, "");
+  end(JobStatus::kFailed, to_string(ErrorId::kJobFailed) + ": exited with code 1");
+  end(JobStatus::kFailed, to_string(ErrorId::kJobTimedOut) + ": ran past its limit");
+  end(JobStatus::kCancelled, "cancelled while it ran");
+  std::multiset<Spell::Ended> found;
+  for (const auto& past : *store_.attempts(clock_.now() - Duration::days(1), 100)) {
+    found.insert(past.spell.ended);
+  }
+  using enum Spell::Ended;
+  EXPECT_EQ(found, (std::multiset<Spell::Ended>{kByItself, kByItself, kFailed, kInterrupted}));
 }
 
 // Another server wrote the row meanwhile: this one's executor tells of an attempt that is over.

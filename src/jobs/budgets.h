@@ -4,7 +4,8 @@
 //
 // Windows are days, weeks (from Monday) and months of the calendar, UTC. Money and energy are
 // counted by the prices of the SchedulingPolicy. A job is admitted when what it will probably use
-// (its predicted p90, at most its limit) fits beside what was spent and what runs.
+// fits beside what was spent and what runs: the p90 of jobs of the same queue, name and size, at
+// most its limit, and its limit before five of them have ended.
 #pragma once
 
 #include <cstdint>

@@ -276,6 +276,7 @@ std::optional<Difference> first_difference(const Value& before, const Value& aft
   if (auto found = compare_members("array", before["array"], after["array"])) return found;
   if (auto found = compare_members("params", before["params"], after["params"])) return found;
   if (auto found = compare("workers", before["workers"], after["workers"])) return found;
+  if (auto found = compare("groups", before["groups"], after["groups"])) return found;
   if (auto found = compare("seed", a["seed"], b["seed"])) return found;
   if (auto found = compare("runtime", before["runtime"]["digest"], after["runtime"]["digest"])) {
     return found;

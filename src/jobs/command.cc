@@ -3,18 +3,25 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <iterator>
 
 #include "base/units.h"
 #include "jobs/capture.h"
 #include "jobs/exit_error.h"
 #include "jobs/post_mortem.h"
+#include "jobs/reach.h"
 #include "jobs/runtime.h"
+#include "scheduler/mig.h"
 
 namespace falaj::jobs {
 namespace {
 
 constexpr std::string_view kPath = "/usr/local/bin:/usr/bin:/bin";
 constexpr Duration kGrace = Duration::seconds(10);
+// Where what a job may not read has other reasons than a setting.
+constexpr const char* kSystem[] = {"/usr", "/lib",  "/lib64", "/bin", "/sbin",
+                                   "/etc", "/proc", "/sys",   "/dev"};
 
 // The job's own PATH, if it has one, behind its runtime's.
 std::string path_of(const Value& payload) {
@@ -40,7 +47,7 @@ void set_if_absent(std::vector<std::pair<std::string, std::string>>& env, std::s
 // What only the server says: which devices a job has, and which job it is.
 bool is_ours(const std::string& name) {
   return name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_VISIBLE_DEVICES" ||
-         name.starts_with("FALAJ_");
+         is_servers_variable(name);
 }
 
 std::string device_list(std::uint16_t gpus) {
@@ -66,10 +73,41 @@ void give_devices(const CommandOptions& options, std::uint16_t gpus, exec::Sandb
   sandbox.read_only.emplace_back("/sys/devices");
 }
 
+bool wants_network(const JobSpec& spec) { return spec.payload["network"] == Value(true); }
+
 Duration run_time(const CommandOptions& options, const Request& request) {
   if (request.time_max.nanos == 0) return options.time_max;
   return options.time_max.nanos == 0 ? request.time_max
                                      : std::min(request.time_max, options.time_max);
+}
+
+bool is_below(const std::string& path, const std::string& folder) {
+  const bool inside = path.size() == folder.size() || folder.ends_with('/') ||
+                      (path.size() > folder.size() && path[folder.size()] == '/');
+  return path.starts_with(folder) && inside;
+}
+
+// The first word of the command that names a place which neither the system nor the administrator
+// lets a job read, when it says that it could not read something; "" when there is none.
+std::string unreadable_word(const Work& work, std::string_view log) {
+  const bool said = log.find("Permission denied") != std::string_view::npos ||
+                    log.find("No such file") != std::string_view::npos;
+  if (!said || !work.sandbox.enabled) return "";
+  const auto may_read = [&](const std::string& word) {
+    for (const auto* granted : {&work.sandbox.read_only, &work.sandbox.read_write}) {
+      for (const std::string& folder : *granted) {
+        if (is_below(word, folder)) return true;
+      }
+    }
+    return std::any_of(std::begin(kSystem), std::end(kSystem),
+                       [&](const char* folder) { return is_below(word, folder); });
+  };
+  for (const std::string& word : work.argv) {
+    if (word.starts_with('/') && log.find(word) != std::string_view::npos && !may_read(word)) {
+      return word;
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -106,14 +144,20 @@ Status check_limits(const CommandOptions& options, const JobSpec& spec) {
                      " of disk and a job gets at most " + format_bytes(options.disk_bytes_max) +
                      " here: ask for less, or have jobs.disk_max raised");
   }
+  if (wants_network(spec) && !options.network) {
+    return Error(ErrorId::kOutOfRange,
+                 "the job asks for a network and commands have none here: leave 'network' out, or "
+                 "have jobs.network set to host");
+  }
   return {};
 }
 
 void fit_workers(const CommandOptions& options, Request& request) {
   if (!request.workers || options.memory_bytes_max <= 0) return;
   Workers& workers = *request.workers;
-  const std::int64_t room =
-      options.memory_bytes_max / std::max<std::int64_t>(1, workers.each.memory_bytes);
+  const std::int64_t left =
+      std::max<std::int64_t>(0, options.memory_bytes_max - groups_take(request).memory_bytes);
+  const std::int64_t room = left / std::max<std::int64_t>(1, workers.each.memory_bytes);
   workers.max = std::clamp(room, workers.min, workers.max);
 }
 
@@ -124,11 +168,23 @@ Status check_program(const JobSpec& spec) {
   if (!runtime.name.empty() && runtime.digest.empty()) {
     return Error(Code::kFailedPrecondition, "this server has no runtimes: run it without one");
   }
-  if (command.empty() || (is_there(runtime) && find_program(command.front(), path).empty())) {
-    return Error(ErrorId::kFileUnreadable, "there is no program '" +
-                                               (command.empty() ? "" : command.front()) +
+  std::vector<std::string> programs{command.empty() ? "" : command.front()};
+  if (spec.payload["groups"].is_array()) {
+    for (const Value& group : spec.payload["groups"].as_array()) {
+      const std::vector<std::string> own = command_of(group);
+      if (!own.empty()) programs.push_back(own.front());
+    }
+  }
+  for (const std::string& program : programs) {
+    if (!program.empty() && (!is_there(runtime) || !find_program(program, path).empty())) continue;
+    return Error(ErrorId::kFileUnreadable, "there is no program '" + program +
                                                "' on the server's machine in " + path +
                                                ": give its whole path, or a PATH in the job's env");
+  }
+  if (runtime.form == RuntimeForm::kImage && wants_network(spec)) {
+    return Error(ErrorId::kOutOfRange,
+                 "an image has no network but its own loopback: leave 'network' out, or run the "
+                 "command with a host's or a venv's runtime");
   }
   return {};
 }
@@ -192,6 +248,9 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
   work.limits.run_time_max = run_time(options, request);
   work.limits.grace = kGrace;
   work.sandbox = options.sandbox;
+  work.sandbox.network = options.network && wants_network(job.spec);
+  // The administrator let it have the machine's: a network of its own cannot be required of it.
+  if (work.sandbox.network) std::erase(work.sandbox.required, "netns");
   work.sandbox.read_only.insert(work.sandbox.read_only.end(), options.readable.begin(),
                                 options.readable.end());
   work.sandbox.read_write.insert(work.sandbox.read_write.end(), options.writable.begin(),
@@ -202,6 +261,42 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
   give_devices(options, gpus, work.sandbox);
   work.sandbox.read_write.push_back(files.work_dir);
   return work;
+}
+
+bool may_be_known(const Job& job) {
+  return runtime_of(job.spec.payload).form != RuntimeForm::kImage;
+}
+
+Status give_identity(const CommandIdentity& identity, const Job& job, Work& work) {
+  if (!identity.begin || !may_be_known(job)) return {};
+  work.env.emplace_back("FALAJ_TOKEN",
+                        FALAJ_TRY(identity.begin(AttemptId{job.id, job.epoch}, scopes_of(job.spec),
+                                                 submitter_of(job.spec))));
+  if (!work.sandbox.network || !identity.server) return {};
+  const CommandIdentity::Server server = identity.server();
+  if (server.url.empty()) return {};
+  work.env.emplace_back("FALAJ_SERVER", server.url);
+  if (server.authority.empty()) return {};
+  work.env.emplace_back("FALAJ_CA", server.authority);
+  work.sandbox.read_only.push_back(server.authority);
+  return {};
+}
+
+void give_part(const Request& request, const Grant& grant, Work& work) {
+  if (grant.numa != kNowhere) work.limits.bound_node = grant.numa;
+  if (!request.placement || grant.gpus == 0) return;
+  const GpuChoice& gpu = request.placement->gpu;
+  if (gpu.fraction_milli < 1000) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%.3f", static_cast<double>(gpu.fraction_milli) / 1000);
+    work.env.emplace_back("FALAJ_GPU_FRACTION", text);
+    const std::int64_t percent = std::max<std::int64_t>(1, gpu.fraction_milli / 10);
+    set_if_absent(work.env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(percent));
+  }
+  if (gpu.mig != scheduler::MigProfile::kWhole && grant.mig_start != kNowhere) {
+    work.env.emplace_back("FALAJ_GPU_INSTANCE", std::string(scheduler::to_string(gpu.mig)) + "@" +
+                                                    std::to_string(grant.mig_start));
+  }
 }
 
 Status check_end(const AttemptEnd& end, const Work& work, std::string_view log) {
@@ -234,7 +329,15 @@ Status check_end(const AttemptEnd& end, const Work& work, std::string_view log) 
       return Error(ErrorId::kJobKilled,
                    "its process was lost" + (end.detail.empty() ? "" : ": " + end.detail));
   }
-  return check_exit(exit, work.limits);
+  Status outcome = check_exit(exit, work.limits);
+  const std::string word = outcome.ok() ? "" : unreadable_word(work, log);
+  if (word.empty()) return outcome;
+  Error error = outcome.error();
+  error.message.insert(without_log(error.message).size(),
+                       "; " + word +
+                           " is outside what a job may read: have its folder added to "
+                           "jobs.readable");
+  return error;
 }
 
 }  // namespace falaj::jobs

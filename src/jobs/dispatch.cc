@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "jobs/internal/local_queue.h"
+#include "jobs/post_mortem.h"
 
 namespace falaj::jobs::internal {
 namespace {
@@ -23,6 +24,9 @@ constexpr std::int64_t kGather = 4'000'000;
 // Past so many jobs in the scene a decision is recorded only so often.
 constexpr std::size_t kRecordedMost = 2000;
 constexpr std::int64_t kRecordEvery = 1'000'000'000;
+constexpr std::int64_t kLookForSaved = 1'000'000'000;
+constexpr std::size_t kLookedAtMost = 100;  // At once.
+constexpr Duration kYoung = Duration::seconds(1);
 
 }  // namespace
 
@@ -104,13 +108,13 @@ std::size_t LocalQueue::collect_ends() {
 
 // Looks at those that waiting jobs come after and that are here no more: their end is written.
 void LocalQueue::settle_dependencies() {
-  std::vector<std::tuple<JobId, std::string, std::vector<JobId>>> due;
+  std::vector<std::tuple<JobId, std::string, std::vector<After>>> due;
   {
     MutexLock lock(mutex_);
     for (const auto& [id, before] : unmet_) {
-      std::vector<JobId> gone;
-      for (const JobId& each : before) {
-        if (!line_.contains(each)) gone.push_back(each);
+      std::vector<After> gone;
+      for (const After& each : before) {
+        if (!line_.contains(each.job)) gone.push_back(each);
       }
       if (!gone.empty()) due.emplace_back(id, line_[id].project, std::move(gone));
     }
@@ -118,39 +122,88 @@ void LocalQueue::settle_dependencies() {
   for (const auto& [id, project, gone] : due) {
     const auto found = store_.look_at(project, gone);
     if (!found.ok()) continue;  // Asked again with the next change.
-    if (!found->failed.empty() || !found->unknown.empty()) {
-      doom(id, found->failed.empty() ? found->unknown.front() : found->failed.front());
+    if (!found->otherwise.empty() || !found->unknown.empty()) {
+      doom(id, found->otherwise.empty() ? After(found->unknown.front()) : found->otherwise.front());
       continue;
     }
     MutexLock lock(mutex_);
     const auto unmet = unmet_.find(id);
     if (unmet == unmet_.end()) continue;
-    std::erase_if(unmet->second, [&](const JobId& each) {
+    std::erase_if(unmet->second, [&](const After& each) {
       return std::find(gone.begin(), gone.end(), each) != gone.end() &&
-             std::find(found->open.begin(), found->open.end(), each) == found->open.end();
+             std::find(found->open.begin(), found->open.end(), each.job) == found->open.end();
     });
     if (unmet->second.empty()) unmet_.erase(unmet);
   }
 }
 
 // A job that would never start ends.
-void LocalQueue::doom(const JobId& id, const JobId& failed) {
+void LocalQueue::doom(const JobId& id, const After& after) {
   if (take_for_cancel(id) != Place::kWaiting) return;
   const auto job = store_.get(id);
   if (!job.ok()) return put_back(id);
-  const Status ended = store_.end(
-      queue_context(*job), newest(*job), JobStatus::kCancelled,
-      "job " + failed.str() + ", which it comes after, did not succeed: it was never started", {});
+  const std::string why = "job " + after.job.str() + ", which it comes after, " +
+                          std::string(ended_otherwise(after.end));
+  const Status ended = store_.end(queue_context(*job), newest(*job), JobStatus::kCancelled,
+                                  why + ": it was never started", {});
   note(ended, *job);
   if (!ended.ok()) return put_back(id);
   (void)release(id, Next::kDone);
-  tell_companion(*job, JobStatus::kCancelled, "a job that it comes after did not succeed");
-  count_end(*job, JobStatus::kCancelled);
+  tell_companion(*job, JobStatus::kCancelled, why);
+  count_end(*job, JobStatus::kCancelled, "");
   tell_waiters(id);
+}
+
+// When each running command last saved what it did: its companion knows, or it says so in its
+// report. Who has just begun has nothing to lose; each is looked at once a second, and of very many
+// those first at whom nobody looked for longest.
+void LocalQueue::look_for_checkpoints() {
+  std::vector<std::pair<JobId, std::shared_ptr<const Job>>> running;
+  {
+    MutexLock lock(mutex_);
+    if (waiting_ == 0) return;
+    std::vector<std::pair<std::int64_t, const JobId*>> due;
+    const Timestamp old = clock_.now() - kYoung;
+    const std::int64_t now = monotonic_nanos();
+    for (const auto& [id, each] : running_) {
+      const auto at = line_.find(id);
+      if (!each.attempt || at == line_.end() || at->second.started_at > old) continue;
+      if (each.looked != 0 && now - each.looked < kLookForSaved) continue;
+      due.emplace_back(each.looked, &id);
+    }
+    const auto most = static_cast<std::ptrdiff_t>(std::min(due.size(), kLookedAtMost));
+    std::partial_sort(due.begin(), due.begin() + most, due.end(), [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first < b.first : *a.second < *b.second;
+    });
+    due.resize(static_cast<std::size_t>(most));
+    for (const auto& [looked, id] : due) {
+      Running& each = running_[*id];
+      each.looked = now;
+      running.emplace_back(*id, each.job ? each.job : each.read);
+    }
+  }
+  for (auto& [id, job] : running) {
+    if (!job) {  // It was begun by a server before this one.
+      auto read = store_.get(id);
+      if (!read.ok()) continue;
+      job = std::make_shared<const Job>(std::move(read).value());
+    }
+    const Companion* companion = companion_of(*job);
+    const Timestamp saved =
+        companion != nullptr
+            ? companion->newest_checkpoint(*job)
+            : reported_checkpoint(attempt_files(options_.work_folder, newest(*job)).work_dir);
+    MutexLock lock(mutex_);
+    const auto at = line_.find(id);
+    if (at != line_.end() && saved > at->second.checkpoint) at->second.checkpoint = saved;
+    const auto known = running_.find(id);
+    if (known != running_.end() && known->second.attempt == newest(*job)) known->second.read = job;
+  }
 }
 
 void LocalQueue::decide() {
   if (auto read = store_.sharing(); read.ok()) sharing_ = std::move(read).value();
+  look_for_checkpoints();
   Scene scene;
   {
     MutexLock lock(mutex_);
@@ -190,18 +243,22 @@ bool LocalQueue::anybody_may_change() const {
 
 Scene LocalQueue::picture() {
   Scene scene;
-  scene.machine = options_.machine;
+  scene.machine = machine_as(sharing_);
   scene.queues = sharing_.queues;
   scene.policy = sharing_.policy;
   scene.jobs.reserve(line_.size());
   const Timestamp now = clock_.now();
+  GateSays said;
   for (const auto& [id, candidate] : line_) {
     scene.jobs.push_back(candidate);
     Candidate& job = scene.jobs.back();
     if (const auto unmet = unmet_.find(id); unmet != unmet_.end()) {
       job.unmet = static_cast<std::uint32_t>(unmet->second.size());
-      job.waits_for = unmet->second.front();
+      job.waits_for = unmet->second.front().job;
+      job.waits_for_end = unmet->second.front().end;
     }
+    const bool waits = job.stage == Stage::kWaiting || job.stage == Stage::kClaimed;
+    if (waits) job.barred = barred(job.project, job.request, said);
   }
   ledger_.inform(scene, now);
   return scene;
@@ -219,6 +276,9 @@ void LocalQueue::set_waiting(Candidate& candidate, Stage stage) {
 void LocalQueue::seat(Candidate& candidate, const Verdict::Place& place) {
   candidate.gpus = place.gpus;
   candidate.workers = place.workers;
+  candidate.numa = place.numa;
+  candidate.mig_start = place.mig_start;
+  candidate.checkpoint = {};
   give_workers(candidate.request, place.workers);
 }
 

@@ -157,6 +157,99 @@ TEST(Elastic, what_it_asks_for_survives_the_store) {
   EXPECT_EQ(read.resources.gpus, 3);
 }
 
+// A chief of two processors and two parameter servers beside one to three workers.
+Candidate grouped(std::uint64_t sequence) {
+  Candidate out = elastic(sequence, workers(1, 3));
+  out.request.workers->group = "worker";
+  out.request.groups = {{"chief", {2000, kGi / 8, 0}, 1}, {"ps", {500, kGi / 8, 0}, 2}};
+  give_workers(out.request, 1);
+  return out;
+}
+
+Verdict judged_on(std::int64_t cpu_milli, std::vector<Candidate> jobs) {
+  Scene scene;
+  scene.machine = {cpu_milli, 8 * kGi, 0, 1};
+  scene.jobs = std::move(jobs);
+  return judge(scene, kNow);
+}
+
+TEST(Groups, start_together_or_not_at_all) {
+  EXPECT_EQ(grouped(1).request.resources.cpu_milli, 4000);
+  const Verdict all = judged_on(8000, {grouped(1)});
+  ASSERT_EQ(all.admit.size(), 1u);
+  EXPECT_EQ(all.admit[0].workers, 3);
+  const Verdict least = judged_on(5000, {grouped(1)});
+  ASSERT_EQ(least.admit.size(), 1u);
+  EXPECT_EQ(least.admit[0].workers, 2) << "what the others leave";
+  const Verdict none =
+      judged_on(4000, {running(rigid(1, 500), 1, Duration::minutes(1)), grouped(2)});
+  EXPECT_TRUE(none.admit.empty());
+  ASSERT_EQ(none.hold.size(), 1u);
+  EXPECT_NE(none.hold[0].second.text.find("0.500 cpu more must be free"), std::string::npos)
+      << none.hold[0].second.text;
+}
+
+TEST(Groups, are_refused_when_all_of_them_are_more_than_there_is) {
+  Scene scene;
+  scene.machine = {3000, 8 * kGi, 0, 1};
+  const Status status = check_possible(scene, grouped(1));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().id, ErrorId::kOutOfRange);
+  EXPECT_NE(status.error().message.find("asks for 4 cpu"), std::string::npos)
+      << status.error().message;
+  scene.machine.cpu_milli = 4000;
+  EXPECT_TRUE(check_possible(scene, grouped(1)).ok());
+}
+
+TEST(Groups, give_up_workers_alone) {
+  const Verdict verdict =
+      judged_on(6000, {running(grouped(1), 3, Duration::minutes(1)), rigid(2, 2000)});
+  EXPECT_TRUE(verdict.preempt.empty());
+  ASSERT_EQ(verdict.resize.size(), 1u);
+  EXPECT_EQ(verdict.resize[0].workers, 1);
+  const Verdict kept =
+      judged_on(6000, {running(grouped(1), 3, Duration::minutes(1)), rigid(2, 3000)});
+  EXPECT_TRUE(kept.resize.empty()) << "without the others it would be nothing";
+  EXPECT_TRUE(kept.claim.empty());
+}
+
+TEST(Groups, have_devices_of_their_own) {
+  Candidate job = grouped(1);
+  job.request.workers->each.gpus = 1;
+  job.request.groups[0].each.gpus = 2;
+  give_workers(job.request, 1);
+  EXPECT_EQ(job.request.resources.gpus, 3);
+  Scene scene;
+  scene.machine = {8000, 8 * kGi, 4, 1};
+  scene.jobs = {job};
+  const Verdict verdict = judge(scene, kNow);
+  ASSERT_EQ(verdict.admit.size(), 1u);
+  EXPECT_EQ(verdict.admit[0].workers, 2);
+  EXPECT_EQ(std::popcount(verdict.admit[0].gpus), 4);
+  scene.jobs = {running(job, 1, Duration::minutes(1), 0b0111), elastic(2, workers(1, 1, 1))};
+  const Verdict next = judge(scene, kNow);
+  ASSERT_EQ(next.admit.size(), 1u);
+  EXPECT_EQ(next.admit[0].gpus, 0b1000);
+}
+
+TEST(Groups, survive_the_store_and_are_told) {
+  const Request request = grouped(1).request;
+  const Request read = request_from_stored(to_value(request));
+  EXPECT_EQ(read.groups, request.groups);
+  EXPECT_EQ(read.workers, request.workers);
+  EXPECT_EQ(workers_text(read, 2), "2 worker, 1 chief, 2 ps");
+  EXPECT_EQ(workers_text(elastic(1, workers(1, 3)).request, 2), "2 workers");
+}
+
+TEST(Groups, of_other_sizes_are_other_shapes) {
+  Candidate larger = grouped(2);
+  larger.request.groups[1].count = 3;
+  give_workers(larger.request, 1);
+  const Verdict verdict = judged_on(8000, {grouped(1), larger});
+  ASSERT_EQ(verdict.admit.size(), 1u);
+  EXPECT_EQ(verdict.admit[0].job, 0u);
+}
+
 class ElasticQueue : public testing::CommandsWorld {
  protected:
   JobSpec elastic_spec(const std::string& script) {
@@ -194,6 +287,20 @@ TEST_F(ElasticQueue, starts_with_what_is_free_and_grows_when_there_is_more) {
   go("a");
   EXPECT_EQ(ended(id).status, JobStatus::kSucceeded) << ended(id).error;
   EXPECT_EQ(ended(id).attempts, 1) << "it lost none";
+}
+
+TEST_F(ElasticQueue, says_with_how_many_of_each_group_it_runs) {
+  queue_->start();
+  JobSpec spec = elastic_spec(gated("a"));
+  spec.request.workers->group = "worker";
+  spec.request.groups = {{"ps", {500, kGi / 8, 0}, 2}};
+  give_workers(spec.request, 1);
+  const JobId id = submit(spec);
+  runs("a");
+  EXPECT_EQ(queue_->why(id)->text, "runs as attempt 1 with 1 worker, 2 ps");
+  EXPECT_EQ(queue_->usage(context_.project)->front().request.resources.cpu_milli, 2000);
+  go("a");
+  EXPECT_EQ(ended(id).status, JobStatus::kSucceeded) << ended(id).error;
 }
 
 TEST_F(ElasticQueue, shrinks_for_another_and_both_run) {

@@ -34,8 +34,10 @@ Result<AttemptId> parse_attempt(std::string_view text);
 
 // What the scheduler gave to an attempt beside what the job asks for.
 struct Grant {
-  std::uint16_t gpus = 0;    // Devices, a bit each.
-  std::int64_t workers = 1;  // Of a job that may have several (Request::workers).
+  std::uint16_t gpus = 0;         // Devices, a bit each.
+  std::int64_t workers = 1;       // Of a job that may have several (Request::workers).
+  std::uint8_t numa = 0xff;       // The NUMA node that it is bound to; 0xff: none.
+  std::uint8_t mig_start = 0xff;  // Where its instance begins on its device; 0xff: it has none.
 };
 
 // What is to be run. Nothing is inherited from the server but what stands here.

@@ -103,4 +103,16 @@ Status check_exit(const exec::ChildExit& exit, const exec::Limits& limits) {
   return Error(Code::kInternal, "a process ended for an unknown reason");
 }
 
+std::string lines_of_group(std::string_view output, std::string_view group) {
+  const std::string begins = "[" + std::string(group) + " ";
+  std::string out;
+  while (!output.empty()) {
+    const std::size_t end = output.find('\n');
+    const std::size_t size = end == std::string_view::npos ? output.size() : end + 1;
+    if (output.starts_with(begins)) out += output.substr(0, size);
+    output.remove_prefix(size);
+  }
+  return out;
+}
+
 }  // namespace falaj::jobs

@@ -19,6 +19,9 @@ std::string last_lines(std::string_view output, std::size_t lines);
 // The last `bytes_max`, from a line's beginning where one was cut. What is not UTF-8 is replaced.
 std::string last_bytes(std::string_view output, std::size_t bytes_max);
 
+// Of what `falaj launch` printed, the lines of one group: "[worker 2] …" of "worker".
+std::string lines_of_group(std::string_view output, std::string_view group);
+
 // What check_exit() says, without the lines of the log at its end.
 std::string without_log(const std::string& error);
 

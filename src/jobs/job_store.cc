@@ -27,6 +27,7 @@ Value to_value(const Job& job) {
   value["project"] = job.spec.project;
   value["zone"] = job.spec.zone.name();
   value["payload"] = job.spec.payload;
+  if (value["payload"].is_object()) value["payload"].as_object().erase("submitter");
   value["status"] = status_name(job.status);
   value["attempts"] = job.attempts;
   value["attempts_max"] = job.spec.attempts_max;
@@ -79,7 +80,7 @@ const storage::Migration kJobPayloadsMigration{
 
 Value brief(Value payload) {
   if (!payload.is_object()) return payload;
-  for (const char* name : {"lock", "env", "capture"}) payload.as_object().erase(name);
+  for (const char* name : {"lock", "env", "capture", "groups"}) payload.as_object().erase(name);
   if (!payload["command"].is_array()) return payload;
   Value shown = Value::array();
   std::size_t left = kCommandShown;
@@ -254,6 +255,7 @@ Status check_newest(const Job& job, const AttemptId& attempt) {
 
 // The log is for ever: of the code's state it gets the hash, not the text.
 Value shown_in_audit(Value payload) {
+  if (payload.is_object()) payload.as_object().erase("submitter");  // The entry names who acts.
   if (payload.is_object() && payload["capture"].is_object()) {
     payload["capture"] = sha256_hex(to_json(payload["capture"]));
   }
@@ -391,6 +393,13 @@ Result<std::vector<Event>> JobStore::events(const JobId& id) const {
   return out;
 }
 
+Spell::Ended how_ended(std::string_view status, std::string_view error) {
+  if (status == status_name(JobStatus::kSucceeded)) return Spell::Ended::kByItself;
+  if (status == status_name(JobStatus::kCancelled)) return Spell::Ended::kInterrupted;
+  const bool limit = error.starts_with(to_string(ErrorId::kJobTimedOut));
+  return limit ? Spell::Ended::kByItself : Spell::Ended::kFailed;
+}
+
 Result<JobStore::Sharing> JobStore::sharing() const {
   Sharing out;
   FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
@@ -401,6 +410,9 @@ Result<JobStore::Sharing> JobStore::sharing() const {
     const auto policy = FALAJ_TRY(storage::find_object(tx, "SchedulingPolicy", "", kPolicyInForce));
     out.declared = policy.has_value();
     if (policy) out.policy = FALAJ_TRY(decode_scheduling_policy(*policy));
+    const auto node = FALAJ_TRY(storage::find_object(tx, "Node", "", kThisNode));
+    if (node) out.node = FALAJ_TRY(decode_node(*node));
+    out.policy.prices = out.node.prices.over(out.policy.prices);
     return {};
   }));
   return out;
@@ -425,20 +437,20 @@ Result<std::vector<JobStore::Past>> JobStore::attempts(Timestamp since,
     past.spell.from = Timestamp{row.integer(5)};
     past.spell.to = Timestamp{row.integer(6)};
     const Value detail = FALAJ_TRY(parse_column(row, 8));
-    const std::string status = detail.text("status");
-    const bool own = row.integer(7) == static_cast<std::int64_t>(EventKind::kEnded) &&
-                     status != status_name(JobStatus::kCancelled);
-    past.spell.ended = own ? Spell::Ended::kByItself : Spell::Ended::kInterrupted;
+    const bool over = row.integer(7) == static_cast<std::int64_t>(EventKind::kEnded);
+    past.spell.ended =
+        over ? how_ended(detail.text("status"), detail.text("error")) : Spell::Ended::kInterrupted;
     out.push_back(std::move(past));
   }
   return out;
 }
 
 Result<JobStore::Dependencies> JobStore::look_at(const std::string& project,
-                                                 const std::vector<JobId>& jobs) const {
+                                                 const std::vector<After>& jobs) const {
   Dependencies out;
   FALAJ_TRY(sql_.read([&](SqlTransaction& tx) -> Status {
-    for (const JobId& id : jobs) {
+    for (const After& after : jobs) {
+      const JobId& id = after.job;
       const SqlRows rows = FALAJ_TRY(
           tx.query("SELECT status FROM jobs WHERE id = ? AND project = ?", {id.str(), project}));
       if (rows.empty()) {
@@ -448,8 +460,9 @@ Result<JobStore::Dependencies> JobStore::look_at(const std::string& project,
       const auto status = static_cast<JobStatus>(rows.front().integer(0));
       if (!has_ended(status)) {
         out.open.push_back(id);
-      } else if (status != JobStatus::kSucceeded) {
-        out.failed.push_back(id);
+      } else if (after.end != AfterEnd::kAny &&
+                 (status == JobStatus::kSucceeded) != (after.end == AfterEnd::kOk)) {
+        out.otherwise.push_back(after);
       }
     }
     return {};
@@ -491,6 +504,8 @@ Status JobStore::add_beginning(SqlTransaction& tx, const Job& job, Unfinished& o
   const Value detail = FALAJ_TRY(parse_json(rows.front().text(1)));
   out.grant.gpus = static_cast<std::uint16_t>(detail.integer("gpus"));
   out.grant.workers = detail.integer("workers", 1);
+  out.grant.numa = static_cast<std::uint8_t>(detail.integer("numa", 0xff));
+  out.grant.mig_start = static_cast<std::uint8_t>(detail.integer("mig_start", 0xff));
   return {};
 }
 
@@ -512,6 +527,8 @@ Result<Job> JobStore::begin_attempt(const JobId& id, const Grant& grant,
     detail["attempts"] = job->attempts + 1;
     if (grant.gpus != 0) detail["gpus"] = std::int64_t{grant.gpus};
     if (job->spec.request.workers) detail["workers"] = grant.workers;
+    if (grant.numa != kNowhere) detail["numa"] = std::int64_t{grant.numa};
+    if (grant.mig_start != kNowhere) detail["mig_start"] = std::int64_t{grant.mig_start};
     give_workers(job->spec.request, grant.workers);
     if (packed != nullptr) {
       FALAJ_TRY(add_decision(tx, *packed, {}));

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/time.h"
@@ -28,18 +29,23 @@ struct Spell {
   Request request;
   Timestamp from{};
   Timestamp to{};
-  enum class Ended : std::uint8_t { kByItself, kInterrupted };
-  Ended ended = Ended::kByItself;  // Only these tell how long such a job runs.
+  // Only those that did their work, or ran into their limit, tell how long such a job runs.
+  enum class Ended : std::uint8_t { kByItself, kFailed, kInterrupted };
+  Ended ended = Ended::kByItself;
 };
 
 class Ledger {
  public:
   // Constant time but for one entry an hour that it ran.
   void add(const Spell& spell);
+  // An attempt of this job is over: it counts against its cost_cap.
+  static void charge(Candidate& job, const Request& given, Duration ran);
 
-  // Fills in what the scheduler knows of the past: Scene::use and each candidate's forecast and
-  // attained service; `run_max` becomes what is left of it. Once for a scene. Cost: O(jobs + queues
-  // × hours of their windows).
+  // Fills in what the scheduler knows of the past: Scene::use and each candidate's forecast,
+  // attained service and what it has spent; `run_max` becomes what is left of it. Where a budget or
+  // a cost_cap is charged (by p90), only jobs of the same queue, name and size say what, or else
+  // the limit. A job whose queue was deleted is of its project's default. Once for a scene. Cost:
+  // O(jobs + queues × hours of their windows).
   void inform(Scene& scene, Timestamp now);
 
  private:
@@ -49,7 +55,7 @@ class Ledger {
     double memory_seconds = 0;  // Of bytes.
     void add(const Hour& more, double factor = 1);
   };
-  static Hour taken(const Resources& resources, double seconds);
+  static Hour taken(const Request& request, double seconds);
   static std::int64_t dominant(const Hour& use, const Machine& machine);
   struct Account {
     std::map<std::int64_t, Hour> hours;  // By hours since 1970.
@@ -64,6 +70,7 @@ class Ledger {
   void count_use(Scene& scene, Timestamp now) const;
   void count_budgets(Scene& scene, Timestamp now) const;
   void forecast(Scene& scene, Timestamp now);
+  void charge_by_its_own(Candidate& job, const scheduler::JobKind& kind, Duration elapsed) const;
 
   Duration half_life_ = Duration::days(7);
   std::map<std::string, Account, std::less<>> accounts_;     // By the queue's whole name.

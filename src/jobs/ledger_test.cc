@@ -189,6 +189,200 @@ TEST(Ledger, an_exhausted_budget_holds_a_job_until_the_next_window) {
   EXPECT_EQ(judge(s, why.latest).admit.size(), 1u);
 }
 
+// The limit is charged until five of the very same queue, name and size have ended, however many
+// short ones ended elsewhere, or under another name or size.
+TEST(Ledger, a_budget_is_not_loosened_by_jobs_of_others) {
+  QueueSpec cheap = queue("cheap", "all");
+  QueueSpec all = queue("all");
+  all.budgets = {{Per::kDay, scheduler::AllowanceKind::kMoney, 1000}};
+  Candidate fresh = job("fresh", 1, "cheap");
+  fresh.request.name = "fresh";
+  Ledger ledger;
+  const auto told = [&] {
+    Scene s = scene({fresh}, {all, cheap});
+    s.policy.prices.micros_per_cpu_hour = 50'000;
+    ledger.inform(s, kNow);
+    const Verdict verdict = judge(s, kNow);
+    return verdict.hold.empty() ? "starts" : verdict.hold[0].second.text;
+  };
+  const std::string by_limit = told();
+  EXPECT_NE(by_limit.find("lacks 0.049 money"), std::string::npos) << by_limit;
+  const auto end = [&](const std::string& queue, const std::string& name, std::int64_t cpus) {
+    Spell spell;
+    spell.project = "pay";
+    spell.request.queue = queue;
+    spell.request.name = name;
+    spell.request.resources = {cpus * 1000, kGi / 2, 0};
+    spell.to = kNow - Duration::days(2);
+    spell.from = spell.to - Duration::seconds(2);
+    ledger.add(spell);
+  };
+  for (int i = 0; i < 50; ++i) {
+    end("", "bulk", 1);
+    end("cheap", "bulk", 1);
+    end("cheap", "fresh", 2);
+    if (i < 4) end("cheap", "fresh", 1);
+  }
+  EXPECT_EQ(told(), by_limit);
+  end("cheap", "fresh", 1);
+  EXPECT_EQ(told(), "starts") << "five like it took two seconds each";
+}
+
+TEST(Ledger, what_runs_is_charged_by_jobs_like_it_or_its_limit) {
+  QueueSpec cheap = queue("cheap");
+  cheap.budgets = {{Per::kDay, scheduler::AllowanceKind::kMoney, 60'000}};
+  Candidate runs = job("runs", 1, "cheap");
+  runs.stage = Stage::kRunning;
+  runs.started_at = kNow - Duration::minutes(1);
+  Ledger ledger;
+  for (int i = 0; i < 50; ++i) ledger.add(spell("other", kNow, Duration::minutes(2)));
+  Scene s = scene({runs}, {cheap});
+  ledger.inform(s, kNow);
+  EXPECT_EQ(s.jobs[0].p90, Duration::minutes(59)) << "what is left of the limit";
+  EXPECT_LE(s.jobs[0].p50, s.jobs[0].p90);
+  for (int i = 0; i < 5; ++i) ledger.add(spell("cheap", kNow, Duration::minutes(2)));
+  Scene known = scene({runs}, {cheap});
+  ledger.inform(known, kNow);
+  EXPECT_LT(known.jobs[0].p90, Duration::minutes(2));
+}
+
+TEST(Ledger, who_needs_more_than_a_whole_budget_is_not_told_a_time) {
+  QueueSpec poor = queue("poor");
+  poor.budgets = {{Per::kDay, scheduler::AllowanceKind::kMoney, 1'000'000}};
+  const auto told = [&](Duration limit) {
+    Candidate asks = job("asks", 1, "poor");
+    asks.run_max = limit;
+    Scene s = scene({asks}, {poor});
+    s.policy.prices.micros_per_cpu_hour = 2'000'000;
+    s.use["pay/poor"].spent = {1'000'000};
+    return judge(s, kNow).hold.at(0).second;
+  };
+  const Why waits = told(Duration::minutes(30));
+  EXPECT_EQ(waits.text.find("waits for the next budget of queue pay/poor"), 0u) << waits.text;
+  EXPECT_NE(waits.text.find("starts in"), std::string::npos) << waits.text;
+  EXPECT_LT(waits.latest, Timestamp::max());
+  const Why never = told(Duration::minutes(31));
+  EXPECT_EQ(never.text.find("needs more than a whole budget of queue pay/poor"), 0u) << never.text;
+  EXPECT_NE(never.text.find("does not start without a change"), std::string::npos) << never.text;
+  EXPECT_EQ(never.latest, Timestamp::max());
+}
+
+TEST(Ledger, what_a_budget_lacks_is_never_told_as_nothing) {
+  QueueSpec poor = queue("poor");
+  const auto change = [&](std::int64_t limit) {
+    poor.budgets = {{Per::kDay, scheduler::AllowanceKind::kMoney, limit}};
+    Scene s = scene({job("asks", 1, "poor")}, {poor});
+    s.policy.prices.micros_per_cpu_hour = 2'000'000;
+    Ledger().inform(s, kNow);
+    const Verdict verdict = judge(s, kNow);
+    return verdict.hold.empty() ? "starts" : verdict.hold[0].second.change;
+  };
+  EXPECT_EQ(change(1'999'999), "0.000001 money more for queue pay/poor");
+  EXPECT_EQ(change(1'998'766), "0.00124 money more for queue pay/poor") << "rounded up";
+  EXPECT_EQ(change(1'750'000), "0.25 money more for queue pay/poor");
+  EXPECT_EQ(change(0), "2.00 money more for queue pay/poor");
+  EXPECT_EQ(change(2'000'000), "starts");
+}
+
+TEST(Ledger, a_cost_cap_counts_every_attempt) {
+  Candidate capped = job("capped", 1, "");
+  capped.request.cost_cap = 1'500'000;
+  Ledger ledger;
+  const auto starts = [&] {
+    Scene s = scene({capped}, {});
+    s.policy.prices.micros_per_cpu_hour = 1'000'000;
+    ledger.inform(s, kNow);
+    return judge(s, kNow).admit.size() == 1;
+  };
+  EXPECT_TRUE(starts()) << "an hour costs 1";
+  Ledger::charge(capped, capped.request, Duration::minutes(30));
+  EXPECT_TRUE(starts()) << "an hour and a half, to the millionth";
+  Ledger::charge(capped, capped.request, Duration::minutes(1));
+  EXPECT_FALSE(starts());
+  capped.stage = Stage::kRunning;
+  capped.started_at = kNow - Duration::minutes(29);
+  Scene s = scene({capped}, {});
+  s.policy.prices.micros_per_cpu_hour = 1'000'000;
+  ledger.inform(s, kNow);
+  EXPECT_EQ(s.jobs[0].spent, 1'000'000) << "with what runs";
+}
+
+TEST(Ledger, a_cost_cap_is_judged_by_jobs_of_its_own_kind_alone) {
+  Candidate capped = job("capped", 1, "a");
+  capped.request.cost_cap = 500'000;
+  Ledger ledger;
+  const auto possible = [&] {
+    Scene s = scene({capped}, {queue("a"), queue("b")});
+    s.policy.prices.micros_per_cpu_hour = 1'000'000;
+    ledger.inform(s, kNow);
+    return check_possible(s, s.jobs[0]).ok();
+  };
+  for (int i = 0; i < 50; ++i) ledger.add(spell("b", kNow, Duration::minutes(2)));
+  EXPECT_FALSE(possible()) << "by its limit of an hour";
+  for (int i = 0; i < 5; ++i) ledger.add(spell("a", kNow, Duration::minutes(10)));
+  EXPECT_TRUE(possible());
+  for (int i = 0; i < 50; ++i) ledger.add(spell("b", kNow, Duration::hours(5)));
+  EXPECT_TRUE(possible()) << "others make it no dearer";
+}
+
+TEST(Ledger, only_those_that_did_their_work_lower_what_is_charged) {
+  QueueSpec cheap = queue("cheap");
+  cheap.budgets = {{Per::kDay, scheduler::AllowanceKind::kMoney, 60'000}};
+  Ledger ledger;
+  const auto charged = [&] {
+    Scene s = scene({job("next", 1, "cheap")}, {cheap});
+    ledger.inform(s, kNow);
+    return s.jobs[0].p90;
+  };
+  Spell failed = spell("cheap", kNow, Duration::seconds(1));
+  failed.ended = Spell::Ended::kFailed;
+  for (int i = 0; i < 50; ++i) ledger.add(failed);
+  EXPECT_EQ(charged(), Duration::hours(1));
+  for (int i = 0; i < 5; ++i) ledger.add(spell("cheap", kNow, Duration::minutes(1)));
+  EXPECT_LT(charged(), Duration::minutes(2));
+}
+
+TEST(Ledger, parts_of_a_gpu_are_kinds_of_their_own) {
+  QueueSpec cheap = queue("cheap");
+  cheap.budgets = {{Per::kDay, scheduler::AllowanceKind::kGpuSeconds, 60'000}};
+  const auto of = [](Request request, std::int64_t fraction) {
+    request.resources.gpus = 1;
+    request.placement.emplace().gpu.fraction_milli = fraction;
+    return request;
+  };
+  Ledger ledger;
+  for (int i = 0; i < 5; ++i) {
+    Spell part = spell("cheap", kNow, Duration::minutes(1));
+    part.request = of(part.request, 100);
+    ledger.add(part);
+  }
+  Scene s =
+      scene({job("part", 1, "cheap"), job("half", 2, "cheap"), job("whole", 3, "cheap")}, {cheap});
+  s.jobs[0].request = of(s.jobs[0].request, 100);
+  s.jobs[1].request = of(s.jobs[1].request, 500);
+  s.jobs[2].request = of(s.jobs[2].request, 1000);
+  ledger.inform(s, kNow);
+  EXPECT_LT(s.jobs[0].p90, Duration::minutes(2));
+  EXPECT_EQ(s.jobs[1].p90, Duration::hours(1));
+  EXPECT_EQ(s.jobs[2].p90, Duration::hours(1));
+}
+
+TEST(Ledger, what_is_of_a_deleted_queue_is_charged_to_the_projects_default) {
+  QueueSpec fallback = queue("default");
+  fallback.budgets = {{Per::kDay, scheduler::AllowanceKind::kMoney, 100'000'000}};
+  Candidate runs = job("runs", 1, "gone");
+  runs.stage = Stage::kRunning;
+  runs.started_at = kNow - Duration::minutes(30);
+  Ledger ledger;
+  ledger.add(spell("gone", kNow, Duration::hours(2)));
+  for (int i = 0; i < 50; ++i) ledger.add(spell("other", kNow, Duration::minutes(2)));
+  Scene s = scene({runs}, {fallback, queue("other")});
+  s.policy.prices.micros_per_cpu_hour = 1'000'000;
+  ledger.inform(s, kNow);
+  EXPECT_EQ(s.use["pay/default"].spent, std::vector<std::int64_t>{2'500'000});
+  EXPECT_EQ(s.jobs[0].p90, Duration::minutes(30)) << "its limit, as where budgets are charged";
+}
+
 TEST(Ledger, foretells_from_jobs_like_it) {
   Ledger ledger;
   Scene s = scene({job("next", 1, "a")}, {queue("a")});

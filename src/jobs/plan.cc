@@ -27,6 +27,7 @@ Result<Rules> with_changes(const JobStore::Sharing& now,
                      "one SchedulingPolicy is in force at a time; plan with one");
       }
       rules.policy = FALAJ_TRY(decode_scheduling_policy(object));
+      rules.policy.prices = now.node.prices.over(rules.policy.prices);
     } else if (object.kind == "Queue") {
       QueueSpec queue = FALAJ_TRY(decode_queue(object));
       std::erase_if(rules.queues, [&](const QueueSpec& each) {
@@ -45,6 +46,7 @@ Result<Rules> with_changes(const JobStore::Sharing& now,
 // With as many workers as it had: a replay does not know how much quicker more of them would be.
 Candidate fixed(Candidate job) {
   job.request.workers.reset();
+  job.request.groups.clear();
   job.workers = 1;
   return job;
 }
@@ -56,7 +58,7 @@ Result<std::vector<PastJob>> LocalQueue::past_jobs() const {
   std::vector<PastJob> out;
   for (const JobStore::Past& past :
        FALAJ_TRY(store_.attempts(clock_.now() - kLookBack, kReplayed))) {
-    if (past.spell.ended != Spell::Ended::kByItself) continue;
+    if (past.spell.ended == Spell::Ended::kInterrupted) continue;
     out.push_back({fixed(candidate_of(past.job)), past.spell.to - past.spell.from});
   }
   return out;
@@ -65,7 +67,7 @@ Result<std::vector<PastJob>> LocalQueue::past_jobs() const {
 // Those who wait and run, with what is expected of them.
 void LocalQueue::add_present(const JobStore::Sharing& sharing, std::vector<PastJob>& jobs) {
   Scene scene;
-  scene.machine = options_.machine;
+  scene.machine = machine_as(sharing);
   scene.queues = sharing.queues;
   scene.policy = sharing.policy;
   const Timestamp now = clock_.now();
@@ -94,9 +96,13 @@ Result<sim::Plan> LocalQueue::plan(const std::vector<storage::Object>& changes) 
   std::vector<PastJob> jobs = FALAJ_TRY(past_jobs());
   add_present(sharing, jobs);
   const Rules current{"current", sharing.queues, sharing.policy};
+  // As it is but always open: windows of maintenance are of their own time.
+  Machine machine = machine_as(sharing);
+  machine.node.maintenance.clear();
+  machine.node.closed = false;
   const auto measured = [&](const Rules& rules) {
     const std::int64_t began = monotonic_nanos();
-    sim::Summary summary = replay(options_.machine, rules, jobs);
+    sim::Summary summary = replay(machine, rules, jobs);
     summary.replay_seconds = Duration{monotonic_nanos() - began}.as_seconds();
     return summary;
   };

@@ -42,7 +42,7 @@ Value charged(const Job& job, const AttemptEnd& end) {
   out["attempts"] = counts(end.reason) ? job.attempts : job.attempts - 1;
   out["attempts_max"] = job.spec.attempts_max;
   out["cpu_seconds"] = seconds * static_cast<double>(kept.cpu_milli) / 1000;
-  out["gpu_seconds"] = seconds * static_cast<double>(kept.gpus);
+  out["gpu_seconds"] = seconds * static_cast<double>(gpu_milli(job.spec.request)) / 1000;
   out["memory_gib_seconds"] =
       seconds * static_cast<double>(kept.memory_bytes) / static_cast<double>(1 << 30);
   return out;
@@ -104,6 +104,12 @@ Value read_report(const std::string& work_dir) {
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   auto value = parse_json(text);
   return value.ok() && value->is_object() ? std::move(value).value() : Value();
+}
+
+Timestamp reported_checkpoint(const std::string& work_dir) {
+  if (::access((work_dir + "/" + std::string(kReportFile)).c_str(), F_OK) != 0) return {};
+  const Value report = read_report(work_dir);
+  return parse_timestamp(report["checkpoint"].text("saved_at")).value_or(Timestamp{});
 }
 
 }  // namespace falaj::jobs

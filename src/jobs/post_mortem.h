@@ -26,5 +26,8 @@ Value post_mortem(const Job& job, const AttemptEnd& end, std::string_view log,
 // What the command left in its folder; null when that is no JSON object of at most 1 MiB in a file
 // of its own. The command is not trusted: no link is followed, nothing is waited for.
 Value read_report(const std::string& work_dir);
+// When a running command last saved, by its report: {"checkpoint": {"saved_at": "2026-…Z"}}; zero
+// when it does not say.
+Timestamp reported_checkpoint(const std::string& work_dir);
 
 }  // namespace falaj::jobs

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -25,6 +26,19 @@ const telemetry::MetricInfo kEnded{"falaj_jobs_ended_total",
                                    "Jobs that ended, by how.",
                                    telemetry::MetricKind::kCounter,
                                    {"type", "status"}};
+
+// What attempts that are over took, out of the job's events.
+void charge_earlier(Candidate& job, const std::vector<Event>& events) {
+  const Event* began = nullptr;
+  for (const Event& event : events) {
+    if (event.kind == EventKind::kAdmitted) began = &event;
+    if (event.kind != EventKind::kRequeued || began == nullptr) continue;
+    Request given = job.request;
+    give_workers(given, began->detail.integer("workers", 1));
+    Ledger::charge(job, given, event.at - began->at);
+    began = nullptr;
+  }
+}
 
 }  // namespace
 
@@ -77,15 +91,30 @@ Status LocalQueue::recover() {
   }
   const auto unfinished = FALAJ_TRY(store_.recover());
   const auto past = FALAJ_TRY(store_.attempts(clock_.now() - kLookBack, kRemembered));
+  std::map<JobId, std::vector<Event>> before;  // Of those that may only cost so much.
+  for (const JobStore::Unfinished& each : unfinished) {
+    const bool capped = each.job.spec.request.cost_cap != scheduler::kUnlimited;
+    if (capped && each.job.epoch > 0) before[each.job.id] = FALAJ_TRY(store_.events(each.job.id));
+  }
   MutexLock lock(mutex_);
   for (const JobStore::Past& each : past) ledger_.add(each.spell);
   for (const JobStore::Unfinished& each : unfinished) enter(each);
+  for (const auto& [id, events] : before) charge_earlier(line_[id], events);
   return {};
 }
 
 void LocalQueue::run_commands(Executor& executor, const CommandOptions& options) {
   executor_ = &executor;
   commands_ = options;
+  {
+    // Those that were there before did not know the limit of jobs that name none.
+    MutexLock lock(mutex_);
+    for (auto& [id, job] : line_) {
+      const bool named = job.request.time_max.nanos > 0;
+      if (job.runs == Runs::kCommand && !named) job.run_max = commands_.time_max;
+    }
+  }
+  know_again();
 }
 
 void LocalQueue::start() {
@@ -144,19 +173,21 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
     return Error(Code::kUnavailable, "nothing here runs commands");
   }
   if (options_.admits) FALAJ_TRY(options_.admits(context));
+  FALAJ_TRY(check_data(context, spec.request));
+  FALAJ_TRY(check_tags(spec.project, spec.request));
   if (command) FALAJ_TRY(check_limits(commands_, spec));
   if (spec.request.deadline <= clock_.now()) {
     return Error(ErrorId::kOutOfRange, "the job's deadline " + to_rfc3339(spec.request.deadline) +
                                            " has passed; name a later one, or none");
   }
   Scene scene;
-  scene.machine = options_.machine;
   auto sharing = FALAJ_TRY(store_.sharing());
+  scene.machine = machine_as(sharing);
   scene.queues = std::move(sharing.queues);
   scene.policy = std::move(sharing.policy);
   Job job;
   job.spec = spec;
-  FALAJ_TRY(check_possible(scene, candidate_of(job)));
+  FALAJ_TRY(check_cost(scene, candidate_of(job)));
   if (spec.request.after.empty()) return {};
   const auto found = FALAJ_TRY(store_.look_at(spec.project, spec.request.after));
   if (!found.unknown.empty()) {
@@ -164,12 +195,98 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
                                       "' in project '" + spec.project +
                                       "' to come after; list the project's jobs");
   }
-  if (!found.failed.empty()) {
-    return Error(Code::kConflict, "job " + found.failed.front().str() +
-                                      ", which this one comes after, did not succeed: it would "
-                                      "never start");
+  if (!found.otherwise.empty()) {
+    const After& after = found.otherwise.front();
+    return Error(Code::kConflict, "job " + after.job.str() + ", which this one comes after, " +
+                                      std::string(ended_otherwise(after.end)) +
+                                      ": it would never start");
   }
   return {};
+}
+
+// Whether it could ever start; what it would cost is judged as the dispatcher does, by jobs like
+// it.
+Status LocalQueue::check_cost(Scene& scene, const Candidate& job) const {
+  Candidate uncapped = job;
+  uncapped.request.cost_cap = scheduler::kUnlimited;
+  FALAJ_TRY(check_possible(scene, uncapped));
+  if (job.request.cost_cap == scheduler::kUnlimited) return {};
+  scene.jobs = {job};
+  {
+    MutexLock lock(mutex_);
+    ledger_.inform(scene, clock_.now());
+  }
+  return check_possible(scene, scene.jobs.front());
+}
+
+Machine LocalQueue::machine_as(const JobStore::Sharing& sharing) const {
+  Machine out = options_.machine;
+  out.node = sharing.node;
+  return out;
+}
+
+// Which of its data may not be computed on here now. What the gate said is kept in `said`.
+std::vector<std::size_t> LocalQueue::barred(const std::string& project, const Request& request,
+                                            GateSays& said) const {
+  std::vector<std::size_t> out;
+  if (!request.placement || !options_.may_hold) return out;
+  const auto may = [&](const std::string& zone) {
+    const auto [at, first] = said.try_emplace({project, zone}, false);
+    if (first) at->second = options_.may_hold(project, Zone(zone));
+    return at->second;
+  };
+  const auto& data = request.placement->data;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    if (std::none_of(data[i].zones.begin(), data[i].zones.end(), may)) out.push_back(i);
+  }
+  return out;
+}
+
+// The refusal is the gate's own, which enters it in the audit log.
+Status LocalQueue::check_data(const security::RequestContext& context,
+                              const Request& request) const {
+  GateSays said_now;
+  const auto refused = barred(context.project.str(), request, said_now);
+  if (refused.empty()) return {};
+  const DataReference& data = request.placement->data[refused.front()];
+  security::RequestContext as = context;
+  as.zone = Zone(data.zones.front());
+  const Status said = options_.admits ? options_.admits(as) : Status();
+  const std::string what = "the job's data '" + data.name + "'";
+  if (!said.ok()) return said.error().within(what);
+  return Error(ErrorId::kZoneRefused,
+               what + " may be in " + data.zones.front() + ", and this machine is not");
+}
+
+Status LocalQueue::check_tags(const std::string& project, const Request& request) const {
+  if (!request.placement) return {};
+  std::set<std::string> fresh;
+  MutexLock lock(mutex_);
+  const auto known = sought_.find(project);
+  const std::size_t before = known == sought_.end() ? 0 : known->second.size();
+  for (const auto* list : {&request.placement->avoid, &request.placement->near}) {
+    for (const std::string& tag : *list) {
+      if (before == 0 || !known->second.contains(tag)) fresh.insert(tag);
+    }
+  }
+  if (fresh.empty() || before + fresh.size() <= kProjectTagsMax) return {};
+  return Error(ErrorId::kQueueFull,
+               "jobs of project '" + project + "' that wait or run avoid, or are near to, " +
+                   std::to_string(before) + " tags already, and " +
+                   std::to_string(kProjectTagsMax) +
+                   " are the most; use one of theirs, or try again when some have ended");
+}
+
+// Counts the tags that a job of the line seeks, or counts them no more.
+void LocalQueue::count_tags(const Candidate& job, int by) {
+  if (!job.request.placement) return;
+  auto& tags = sought_[job.project];
+  for (const auto* list : {&job.request.placement->avoid, &job.request.placement->near}) {
+    for (const std::string& tag : *list) {
+      if ((tags[tag] += by) <= 0) tags.erase(tag);
+    }
+  }
+  if (tags.empty()) sought_.erase(job.project);
 }
 
 // Whatever may refuse it comes before its runtime is looked up: that may begin a build.
@@ -212,6 +329,8 @@ void LocalQueue::enter(const JobStore::Unfinished& entering) {
     candidate.started_at = began == Timestamp{} ? clock_.now() : began;
     candidate.gpus = grant.gpus;
     candidate.workers = grant.workers;
+    candidate.numa = grant.numa;
+    candidate.mig_start = grant.mig_start;
     Running& running = running_[job.id];
     if (job.status == JobStatus::kRunning) running.began = began;
     running.cancelled = cancelled;
@@ -225,6 +344,7 @@ void LocalQueue::enter(const JobStore::Unfinished& entering) {
     ++waiting_;
     if (!job.spec.request.after.empty()) unmet_[job.id] = job.spec.request.after;
   }
+  count_tags(candidate, 1);
   line_[job.id] = std::move(candidate);
   dirty_ = true;
   show_counts();
@@ -247,6 +367,8 @@ Result<std::vector<JobId>> LocalQueue::submit_array(const security::RequestConte
   }
   spec.project = context.project.str();
   spec.attempts_max = std::clamp(spec.attempts_max, 1, kAttemptsMost);
+  spec.request.array =
+      count > 1 && spec.request.running_max > 0 ? new_ulid(clock_.now()) : std::string();
   {
     MutexLock lock(mutex_);
     if (waiting_ + arriving_ + count > options_.waiting_max) return full();
@@ -293,7 +415,7 @@ Status LocalQueue::cancel(const security::RequestContext& context, const JobId& 
     (void)handler->finish(job, stopped_exit(), "");
   }
   tell_companion(job, JobStatus::kCancelled, "cancelled before it ran");
-  count_end(job, JobStatus::kCancelled);
+  count_end(job, JobStatus::kCancelled, "");
   tell_waiters(id);
   return {};
 }
@@ -326,7 +448,7 @@ Result<Why> LocalQueue::why(const JobId& id) const {
              : job.error.empty()               ? "has ended: " + out.code
                                                : "has ended: " + out.code + ", " + job.error;
   if (job.status == JobStatus::kRunning && job.spec.request.workers) {
-    out.text += " with " + std::to_string(grant_of(id).workers) + " workers";
+    out.text += " with " + workers_text(job.spec.request, grant_of(id).workers);
   }
   return out;
 }
@@ -446,7 +568,12 @@ bool LocalQueue::is_stopping() const {
   return stopping_;
 }
 
-void LocalQueue::count_end(const Job& job, JobStatus status) {
+void LocalQueue::count_end(const Job& job, JobStatus status, std::string_view error) {
+  {
+    MutexLock lock(mutex_);
+    const auto at = running_.find(job.id);
+    if (at != running_.end()) at->second.ended = how_ended(status_name(status), error);
+  }
   metrics_.counter(kEnded, {job.spec.type, std::string(status_name(status))}).add();
 }
 
@@ -456,6 +583,8 @@ void LocalQueue::note(const Status& status, const Job& job) {
 }
 
 }  // namespace internal
+
+Timestamp Companion::newest_checkpoint(const Job& /*job*/) const { return {}; }
 
 Value to_value(const Usage& usage) {
   Value value;

@@ -71,8 +71,8 @@ struct Job {
 // command was asked for ({name, queue, cpus, …}) stands under `request`.
 Value to_value(const Job& job);
 
-// A payload as lists show it: without env, capture and a runtime's lock, of the command the first
-// 256 bytes. Pure.
+// A payload as lists show it: without env, capture, groups and a runtime's lock, of the command the
+// first 256 bytes. Pure.
 Value brief(Value payload);
 
 // How a type of job runs. Called on the queue's worker thread. Whatever happens to a job, finish()
@@ -114,6 +114,9 @@ class Companion {
   // Answers with what is known of the command's workers, for the post-mortem: as jobs/post_mortem.h
   // reads it, or null.
   virtual Value ended(const Job& job, JobStatus status, const std::string& error) = 0;
+  // When the newest checkpoint of a running job was kept; zero when there is none. Asked about once
+  // a second while others wait.
+  virtual Timestamp newest_checkpoint(const Job& job) const;
 };
 
 extern const storage::Migration kJobsMigration;
@@ -163,6 +166,9 @@ struct QueueOptions {
   Machine machine = this_machine();  // What jobs share; its engines_max is not looked at.
   // Whether work of the context's project may be done on this machine (residency). Empty: yes.
   std::function<Status(const security::RequestContext&)> admits{};
+  // Whether data of that zone may be computed on here for the project, now; leaves no trace. Asked
+  // about each zone of Constraints::data, with every decision. Empty: yes.
+  std::function<bool(const std::string& project, const Zone& data)> may_hold{};
 };
 
 class Queue {
@@ -185,12 +191,15 @@ class Queue {
   // Stops children (they are tried again at the next start) and joins. Commands are left to the
   // executor.
   virtual void stop() = 0;
+  // Tells those who wait for an end how their job is now; later ones are told at once.
+  virtual void end_waits() = 0;
 
   // FJ-4005 when too many wait, FJ-7017 when the project has as many jobs as its quota allows.
   // What could never start is refused: FJ-1006 (more than the machine, its queue or jobs.*_max
   // has; a deadline that has passed), FJ-2001 (no such queue), FJ-7030… (its zone may not be
   // computed on here), kNotFound (a job of `after` that the project does not have: so there are no
-  // circles), FJ-1015 (no program).
+  // circles), FJ-1015 (no program). FJ-4005 too when jobs that wait or run avoid or are near to too
+  // many tags already.
   virtual Result<JobId> submit(const security::RequestContext& context, JobSpec spec) = 0;
   // The same `count` times (at most kArrayMax), all or none: the members of an array. Each is a job
   // by itself; a command learns its place from FALAJ_ARRAY_INDEX and FALAJ_ARRAY_COUNT.

@@ -211,6 +211,46 @@ TEST_F(CommandsTest, a_job_whose_predecessor_failed_is_never_started) {
   EXPECT_EQ(queue_->submit(context_, later).error().code, Code::kConflict) << "it failed already";
 }
 
+TEST_F(CommandsTest, a_job_may_come_after_a_failure_or_after_any_end) {
+  queue_->start();
+  const JobId bad = submit(spec_of(gated("a") + "; exit 1"));
+  JobSpec repair = spec_of("touch $FOLDER/repaired");
+  repair.request.after = {{bad, AfterEnd::kFailed}};
+  const JobId repairs = submit(repair);
+  JobSpec cleanup = spec_of("touch $FOLDER/cleaned");
+  cleanup.request.after = {{bad, AfterEnd::kAny}, {repairs, AfterEnd::kAny}};
+  const JobId cleans = submit(cleanup);
+  runs("a");
+  EXPECT_EQ(queue_->why(repairs)->text,
+            "waits for job " + bad.str() + ", after which it starts if that one fails");
+  go("a");
+  EXPECT_EQ(ended(bad).status, JobStatus::kFailed);
+  EXPECT_EQ(ended(repairs).status, JobStatus::kSucceeded) << ended(repairs).error;
+  EXPECT_EQ(ended(cleans).status, JobStatus::kSucceeded) << ended(cleans).error;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "repaired"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "cleaned"));
+}
+
+TEST_F(CommandsTest, who_waits_for_a_failure_ends_when_there_is_none) {
+  queue_->start();
+  const JobId good = submit(spec_of(gated("a")));
+  JobSpec repair = spec_of("touch $FOLDER/repaired");
+  repair.request.after = {{good, AfterEnd::kFailed}};
+  const JobId repairs = submit(repair);
+  JobSpec report = spec_of("exit 0");
+  report.request.after = {{repairs, AfterEnd::kAny}};
+  const JobId reports = submit(report);
+  runs("a");
+  go("a");
+  EXPECT_EQ(ended(repairs).status, JobStatus::kCancelled);
+  EXPECT_NE(ended(repairs).error.find(good.str() + ", which it comes after, succeeded"),
+            std::string::npos)
+      << ended(repairs).error;
+  EXPECT_EQ(ended(reports).status, JobStatus::kSucceeded) << "that was an end";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "repaired"));
+  EXPECT_EQ(queue_->submit(context_, repair).error().code, Code::kConflict) << "it succeeded";
+}
+
 TEST_F(CommandsTest, impossible_requests_are_refused_at_once) {
   const auto refused = [&](const JobSpec& spec) {
     const auto id = queue_->submit(context_, spec);

@@ -25,11 +25,19 @@ std::int32_t units_of(const Resources& resources) {
 }
 
 // What an hour of it costs, and the watts that are counted.
-double hourly(const Resources& resources, const sim::Prices& prices) {
-  return (static_cast<double>(resources.cpu_milli) / 1000 *
+double hourly(const Request& request, const sim::Prices& prices) {
+  return (static_cast<double>(request.resources.cpu_milli) / 1000 *
               static_cast<double>(prices.micros_per_cpu_hour) +
-          static_cast<double>(resources.gpus) * static_cast<double>(prices.micros_per_gpu_hour)) /
+          static_cast<double>(gpu_milli(request)) / 1000 *
+              static_cast<double>(prices.micros_per_gpu_hour)) /
          kMicros;
+}
+
+// What a job that is stopped now has to do again.
+Duration since_saved(const Candidate& job, Timestamp now) {
+  const Duration ran = now - job.started_at;
+  const Duration every = job.request.saving.every;
+  return every.nanos > 0 ? Duration{ran.nanos % every.nanos} : ran;
 }
 
 // How full it was from some instant on.
@@ -104,10 +112,18 @@ class Replay {
   void leave(std::size_t job, Spell::Ended ended) {
     Candidate& row = live_[job];
     ledger_.add({row.project, row.request, row.started_at, now_, ended});
+    Ledger::charge(row, row.request, now_ - row.started_at);
     tracks_[job].held = tracks_[job].held + (now_ - row.started_at);
     ends_.erase({row.started_at + jobs_[job].run, job});
     row.stage = Stage::kWaiting;
     row.gpus = 0;
+  }
+
+  static void seat(Candidate& row, const Verdict::Place& place) {
+    row.gpus = place.gpus;
+    row.numa = place.numa;
+    row.mig_start = place.mig_start;
+    row.checkpoint = {};
   }
 
   Scene scene() {
@@ -120,8 +136,8 @@ class Replay {
       shown_.push_back(job);
       out.jobs.push_back(live_[job]);
       out.jobs.back().unmet = 0;
-      for (const JobId& id : live_[job].request.after) {
-        const auto before = index_.find(id);
+      for (const After& after : live_[job].request.after) {
+        const auto before = index_.find(after.job);
         const bool open =
             before != index_.end() && tracks_[before->second].phase != sim::Phase::kDone;
         if (open) ++out.jobs.back().unmet;
@@ -137,7 +153,7 @@ class Replay {
       const std::size_t job = shown_[place.job];
       Candidate& row = live_[job];
       row.stage = Stage::kRunning;
-      row.gpus = place.gpus;
+      seat(row, place);
       row.started_at = now_;
       ends_.insert({now_ + jobs_[job].run, job});
       tracks_[job].phase = sim::Phase::kRunning;
@@ -145,12 +161,12 @@ class Replay {
     }
     for (const Verdict::Place& place : verdict.claim) {
       live_[shown_[place.job]].stage = Stage::kClaimed;
-      live_[shown_[place.job]].gpus = place.gpus;
+      seat(live_[shown_[place.job]], place);
     }
     for (const std::size_t each : verdict.release) live_[shown_[each]].stage = Stage::kWaiting;
     for (const std::size_t each : verdict.preempt) {
       const std::size_t job = shown_[each];
-      tracks_[job].lost = tracks_[job].lost + (now_ - live_[job].started_at);
+      tracks_[job].lost = tracks_[job].lost + since_saved(live_[job], now_);
       ++tracks_[job].preemptions;
       leave(job, Spell::Ended::kInterrupted);
       tracks_[job].phase = sim::Phase::kPending;
@@ -250,13 +266,13 @@ void Replay::count_money(sim::Summary& summary) const {
   std::map<std::string, double> by_queue;
   summary.cost = summary.lost_cost = summary.energy_kwh = 0;
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    const Resources& resources = jobs_[i].job.request.resources;
-    const double price = hourly(resources, rules_.policy.prices);
+    const Request& request = jobs_[i].job.request;
+    const double price = hourly(request, rules_.policy.prices);
     const double hours = tracks_[i].held.as_seconds() / kHourSeconds;
     by_queue[queue_name(jobs_[i].job.project, jobs_[i].job.request.queue)] += hours * price;
     summary.cost += hours * price;
     summary.lost_cost += tracks_[i].lost.as_seconds() / kHourSeconds * price;
-    summary.energy_kwh += hours * static_cast<double>(resources.gpus) *
+    summary.energy_kwh += hours * static_cast<double>(gpu_milli(request)) / 1000 *
                           static_cast<double>(rules_.policy.prices.watts_per_gpu) / 1000;
   }
   for (sim::TenantSummary& tenant : summary.tenants) tenant.cost = by_queue[tenant.name];

@@ -21,11 +21,28 @@ TEST(Submission, says_what_it_asks_for) {
   EXPECT_EQ(job->request.priority, -5);
   EXPECT_EQ(job->request.time_max, Duration::hours(2));
   EXPECT_EQ(to_rfc3339(job->request.deadline), "2026-11-20T08:00:00Z");
-  EXPECT_EQ(job->request.after, (std::vector<JobId>{JobId("a"), JobId("b")}));
+  EXPECT_EQ(job->request.after, (std::vector<After>{JobId("a"), JobId("b")}));
   EXPECT_EQ(job->attempts_max, 3);
   EXPECT_EQ(request_from_stored(to_value(job->request)), job->request) << "as it is kept";
   EXPECT_EQ(command_of(payload_of(*job)), job->command);
   EXPECT_EQ(env_of(payload_of(*job)), job->env);
+}
+
+TEST(Submission, says_how_those_before_it_are_to_end) {
+  const auto job = decoded(R"({"command":["true"],"after":[{"job":"c","end":"failed"},"a",)"
+                           R"({"job":"b","end":"any"},{"job":"a"}]})");
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  const std::vector<After> wanted{
+      {JobId("a")}, {JobId("b"), AfterEnd::kAny}, {JobId("c"), AfterEnd::kFailed}};
+  EXPECT_EQ(job->request.after, wanted);
+  EXPECT_EQ(request_from_stored(to_value(job->request)).after, wanted) << "as it is kept";
+  EXPECT_EQ(to_json(to_value(job->request)["after"]),
+            R"(["a",{"end":"any","job":"b"},{"end":"failed","job":"c"}])");
+  for (const char* after : {R"([{"end":"any"}])", R"([{"job":"a","end":"never"}])", "[7]",
+                            R"(["a",{"job":"a","end":"any"}])", R"([{"job":"a","on":"any"}])"}) {
+    EXPECT_FALSE(decoded(R"({"command":["true"],"after":)" + std::string(after) + "}").ok())
+        << after;
+  }
 }
 
 TEST(Submission, asks_for_little_unless_it_says_more) {
@@ -44,6 +61,12 @@ TEST(Submission, can_take_the_place_of_a_member_of_an_array) {
     EXPECT_FALSE(decoded(R"({"command":["true"],"array":)" + std::string(place) + "}").ok())
         << place;
   }
+}
+
+TEST(Submission, tells_a_launch_its_certificates) {
+  EXPECT_TRUE(decoded(R"({"command":["true"],"env":{"FALAJ_LAUNCH_CA":"/srv/ca.pem"}})").ok());
+  EXPECT_FALSE(decoded(R"({"command":["true"],"env":{"FALAJ_TOKEN":"mine"}})").ok());
+  EXPECT_FALSE(decoded(R"({"command":["true"],"env":{"FALAJ_LAUNCH":"x"}})").ok());
 }
 
 TEST(Submission, refuses_what_is_none) {
@@ -124,6 +147,123 @@ TEST(QueueKind, refuses_parents_in_a_circle) {
   EXPECT_FALSE(info.check_beside(a, find(b)).ok());
   EXPECT_TRUE(info.check_beside(a, find(top)).ok());
   EXPECT_FALSE(info.check_beside(queue("a", R"({"parent":"a"})"), find(a)).ok());
+}
+
+TEST(Submission, a_cost_cap_is_kept_and_a_negative_one_refused) {
+  Value body;
+  body["command"].push("true");
+  EXPECT_EQ(decode_submission(body)->request.cost_cap, INT64_MAX);
+  body["cost_cap"] = 2.5;
+  const auto submission = decode_submission(body);
+  ASSERT_TRUE(submission.ok()) << submission.error().message;
+  EXPECT_EQ(submission->request.cost_cap, 2'500'000);
+  EXPECT_EQ(request_from_stored(to_value(submission->request)), submission->request);
+  body["cost_cap"] = -1;
+  EXPECT_EQ(decode_submission(body).error().id, ErrorId::kOutOfRange);
+}
+
+TEST(QueueSpec, understands_the_words_of_kueue) {
+  storage::Object object;
+  object.kind = "Queue";
+  object.project = "pay";
+  object.name = "risk";
+  Value& spec = object.spec;
+  spec["cohort"] = "all";
+  spec["quota"]["cpu"]["nominalQuota"] = 4;
+  spec["quota"]["cpu"]["borrowingLimit"] = 2;
+  spec["quota"]["cpu"]["lendingLimit"] = 1;
+  spec["preemption"]["reclaimWithinCohort"] = "LowerPriority";
+  spec["preemption"]["withinClusterQueue"] = "LowerOrNewerEqualPriority";
+  spec["min_run"] = "30m";
+  const auto queue = decode_queue(object);
+  ASSERT_TRUE(queue.ok()) << queue.error().message;
+  EXPECT_EQ(queue->parent, "all");
+  EXPECT_EQ(queue->cpu, (ResourceQuota{4000, 2000, 1000}));
+  EXPECT_EQ(queue->reclaim, scheduler::Reclaim::kLowerPriority);
+  EXPECT_EQ(queue->within, scheduler::WithinQueue::kSubmittedLater);
+  EXPECT_EQ(queue->min_run, Duration::minutes(30));
+  spec["quota"]["cpu"]["nominal"] = 4;
+  EXPECT_NE(decode_queue(object).error().message.find("mean the same"), std::string::npos);
+}
+
+TEST(QueueSpec, says_in_our_words_who_gives_way) {
+  storage::Object object;
+  object.kind = "Queue";
+  object.name = "risk";
+  object.spec["reclaim"] = "never";
+  object.spec["within"] = "later";
+  const auto queue = decode_queue(object);
+  ASSERT_TRUE(queue.ok()) << queue.error().message;
+  EXPECT_EQ(queue->reclaim, scheduler::Reclaim::kNever);
+  EXPECT_EQ(queue->within, scheduler::WithinQueue::kSubmittedLater);
+  object.spec["reclaim"] = "sometimes";
+  EXPECT_FALSE(decode_queue(object).ok());
+  object.spec["reclaim"] = "any";
+  object.spec["min_run"] = "99d";
+  EXPECT_FALSE(decode_queue(object).ok());
+}
+
+TEST(Submission, says_where_it_may_be) {
+  const auto job =
+      decoded(R"({"command":["true"],"resources":{"cpus":2,"gpus":1},"running_max":4,)"
+              R"("placement":{"labels":{"disk":"ssd"},"not_labels":{"spot":"yes"},)"
+              R"("data":[{"name":"ledger","zones":["ae-fin","ae"]}],"numa":true,"together":"host",)"
+              R"("prefer":"nvlink","tags":["train"],"avoid":["b","a","b"],"near":["cache"],)"
+              R"("gpu":{"models":["h100","a100"],"memory":"20Gi","mig":"3g.40gb"}},)"
+              R"("checkpoint":{"every":"10m","restart":"30s"}})");
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  const Request& request = job->request;
+  ASSERT_TRUE(request.placement);
+  const Constraints& asked = *request.placement;
+  EXPECT_EQ(asked.labels, (Labels{{"disk", "ssd"}}));
+  EXPECT_EQ(asked.data, (std::vector<DataReference>{{"ledger", {"ae", "ae-fin"}}}));
+  EXPECT_EQ(asked.gpu.models, (std::vector<std::string>{"h100", "a100"})) << "best first";
+  EXPECT_EQ(asked.gpu.memory_bytes, std::int64_t{40} << 30) << "as the profile says";
+  EXPECT_EQ(asked.gpu.mig, scheduler::MigProfile::k3g);
+  EXPECT_EQ(asked.together, scheduler::Level::kHost);
+  EXPECT_EQ(asked.avoid, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(request.resources.bound) << "a NUMA node's processors are bound";
+  EXPECT_EQ(request.saving.every, Duration::minutes(10));
+  EXPECT_EQ(request.running_max, 4);
+  EXPECT_EQ(gpu_milli(request), 500) << "four of eight slices";
+  EXPECT_EQ(request_from_stored(*parse_json(to_json(to_value(request)))), request);
+}
+
+TEST(Submission, refuses_places_that_cannot_be_meant) {
+  const auto refused = [](const std::string& placement, const std::string& gpus = "1") {
+    return !decoded(R"({"command":["true"],"resources":{"cpus":1,"gpus":)" + gpus +
+                    R"(},"placement":)" + placement + "}")
+                .ok();
+  };
+  EXPECT_FALSE(refused(R"({"gpu":{"fraction":0.25}})"));
+  EXPECT_TRUE(refused(R"({"gpu":{"fraction":0.25}})", "2")) << "a part of two";
+  EXPECT_TRUE(refused(R"({"gpu":{"fraction":0}})"));
+  EXPECT_TRUE(refused(R"({"gpu":{"fraction":0.5,"mig":"3g"}})"));
+  EXPECT_TRUE(refused(R"({"gpu":{"models":["a100"]}})", "0")) << "of no GPU";
+  EXPECT_TRUE(refused(R"({"gpu":{"mig":"5g"}})"));
+  EXPECT_TRUE(refused(R"({"gpu":{"mig":"3g.manygb"}})"));
+  EXPECT_TRUE(refused(R"({"gpu":{"mig":"3g."}})"));
+  EXPECT_TRUE(refused(R"({"together":"room"})"));
+  EXPECT_TRUE(refused(R"({"data":[{"name":"ledger"}]})")) << "nowhere";
+  EXPECT_TRUE(refused(R"({"labels":{"disk":7}})"));
+  EXPECT_TRUE(refused(R"({"tags":["two words"]})"));
+  EXPECT_TRUE(refused(R"({"label":{}})"));
+  EXPECT_TRUE(refused(R"({"avoid":["a","b","c","d","e","f","g","h","i"]})"));
+  EXPECT_FALSE(
+      decoded(R"({"command":["a"],"resources":{"cpus":0.5},"placement":{"numa":true}})").ok());
+  EXPECT_FALSE(decoded(R"({"command":["a"],"checkpoint":{"every":"-1s"}})").ok());
+}
+
+TEST(QueueSpec, has_quota_of_a_model) {
+  storage::Object object;
+  object.kind = "Queue";
+  object.name = "risk";
+  object.spec["quota"]["gpu.a100"]["nominal"] = 4;
+  const auto queue = decode_queue(object);
+  ASSERT_TRUE(queue.ok()) << queue.error().message;
+  EXPECT_EQ(queue->gpu_models.at("a100").nominal, 4000);
+  object.spec["quota"]["gpu.A 100"]["nominal"] = 4;
+  EXPECT_FALSE(decode_queue(object).ok());
 }
 
 }  // namespace

@@ -42,13 +42,14 @@ void LocalQueue::work() {
 // A worker lets go of a job; only then may another one take it. False when it would go back into
 // the queue but was cancelled at the last moment.
 bool LocalQueue::release(const JobId& id, Next next) {
+  end_identity(id);  // Before another worker can begin the next attempt.
   {
     MutexLock lock(mutex_);
     if (next != Next::kDone && running_[id].cancelled && !unwritten_.contains(id) && !stopping_) {
       return false;
     }
     const auto at = line_.find(id);
-    if (at != line_.end()) remember(at->second, running_[id], next);
+    if (at != line_.end()) remember(at->second, running_[id]);
     const auto resized = next == Next::kFront ? running_[id].resize : std::nullopt;
     running_.erase(id);
     if (at != line_.end() && next != Next::kDone) {
@@ -61,6 +62,7 @@ bool LocalQueue::release(const JobId& id, Next next) {
       }
     } else if (at != line_.end()) {
       set_waiting(at->second, Stage::kRunning);  // So that it is not counted any more.
+      count_tags(at->second, -1);
       line_.erase(at);
       unmet_.erase(id);
       why_.erase(id);
@@ -79,11 +81,11 @@ void LocalQueue::note_beginning(const JobId& id) {
 }
 
 // What an attempt used is written into the ledger as it ends; job_events say the same at a start.
-void LocalQueue::remember(const Candidate& job, const Running& running, Next next) {
+void LocalQueue::remember(Candidate& job, const Running& running) {
   if (running.began == Timestamp{}) return;
-  const bool by_itself = next == Next::kDone && !running.cancelled;
-  ledger_.add({job.project, job.request, running.began, clock_.now(),
-               by_itself ? Spell::Ended::kByItself : Spell::Ended::kInterrupted});
+  const Timestamp now = clock_.now();
+  ledger_.add({job.project, job.request, running.began, now, running.ended});
+  Ledger::charge(job, job.request, now - running.began);
 }
 
 LocalQueue::Next LocalQueue::run(const JobId& id) {
@@ -240,7 +242,7 @@ LocalQueue::Next LocalQueue::end(const Job& job, JobStatus status, const std::st
     unwritten_[job.id] = Ending{status, error, result};
     return Next::kBack;
   }
-  count_end(job, status);
+  count_end(job, status, error);
   return Next::kDone;
 }
 

@@ -10,6 +10,7 @@
 #include "jobs/internal/log_file.h"
 #include "jobs/oci/bundle.h"
 #include "jobs/post_mortem.h"
+#include "jobs/reach.h"
 #include "jobs/runtime.h"
 
 namespace falaj::jobs::internal {
@@ -40,7 +41,9 @@ bool may_pass(EndReason reason) {
 Grant LocalQueue::grant_of(const JobId& id) const {
   MutexLock lock(mutex_);
   const auto at = line_.find(id);
-  return at == line_.end() ? Grant{} : Grant{at->second.gpus, at->second.workers};
+  if (at == line_.end()) return {};
+  const Candidate& own = at->second;
+  return {own.gpus, own.workers, own.numa, own.mig_start};
 }
 
 // Writes down that an attempt begins, with the decision that admitted it.
@@ -74,10 +77,13 @@ LocalQueue::Next LocalQueue::start_command(const Job& job) {
   }
   const Grant grant = grant_of(job.id);
   Work work = command_work(commands_, job, files, grant.gpus);
+  give_part(job.spec.request, grant, work);
   if (Companion* companion = companion_of(job)) {
     const Status ready = companion->prepare(job, grant, work);
     if (!ready.ok()) return end(job, JobStatus::kFailed, describe(ready.error()), {});
   }
+  const Status known = give_identity(commands_.identity, job, work);
+  if (!known.ok()) return end(job, JobStatus::kFailed, describe(known.error()), {});
   if (const RuntimeUse runtime = runtime_of(job.spec.payload);
       runtime.form == RuntimeForm::kImage) {
     const Status ready = oci::prepare_bundle(
@@ -107,6 +113,33 @@ LocalQueue::Next LocalQueue::start_command(const Job& job) {
   }
   if (stop) (void)executor_->stop(id);
   return Next::kHeld;
+}
+
+void LocalQueue::end_identity(const JobId& id) const {
+  if (commands_.identity.end) commands_.identity.end(id);
+}
+
+// Attempts that an earlier server began, and that may still be running, are who they were.
+void LocalQueue::know_again() {
+  if (!commands_.identity.begin) return;
+  std::vector<AttemptId> attempts;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, running] : running_) {
+      if (running.attempt) attempts.push_back(*running.attempt);
+    }
+  }
+  for (const AttemptId& id : attempts) {
+    const auto job = store_.get(id.job);
+    if (job.ok() && !may_be_known(*job)) continue;
+    const auto token =
+        job.ok() ? commands_.identity.begin(id, scopes_of(job->spec), submitter_of(job->spec))
+                 : Result<std::string>(job.error());
+    if (!token.ok()) {
+      log::warn("job's identity not taken up",
+                {{"attempt", to_string(id)}, {"error", token.error().message}});
+    }
+  }
 }
 
 // The store refuses just now: the executor keeps the end until it was written down.
@@ -183,6 +216,7 @@ LocalQueue::Next LocalQueue::finish_command(const AttemptId& id, const AttemptEn
     clear_away(id);
     return follow(*job);
   }
+  end_identity(id.job);  // Every process that had it is gone, and nobody knows yet that it ended.
   const JobStore::Log log = log_end(attempt_files(options_.work_folder, id).log);
   if (end.reason != EndReason::kLost) keep_log(*job, log);
   keep_curve(*job, end);
@@ -211,7 +245,7 @@ LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& 
     note(written, job);
     // A conflict too: it is looked at again, and then the row has ended or is another attempt's.
     if (!written.ok()) return Next::kHeld;
-    count_end(job, status);
+    count_end(job, status, error);
     return Next::kDone;
   };
   const auto again = [&](int attempts, const std::string& error, Next next) {
@@ -223,7 +257,7 @@ LocalQueue::Next LocalQueue::conclude_command(const Job& job, const AttemptEnd& 
     const Running& running = running_[job.id];
     if (running.preempted) why = "preempted";
     if (running.resize) {
-      why = "stopped to go on with " + std::to_string(running.resize->workers) + " workers";
+      why = "stopped to go on with " + workers_text(job.spec.request, running.resize->workers);
     }
   }
   if (is_cancelled(job.id)) return over(JobStatus::kCancelled, "cancelled while it ran");

@@ -261,6 +261,7 @@ Result<exec::ChildSpec> Runtimes::prepare(const Job& job, const std::string& wor
   spec.work_dir = work_dir;
   spec.sandbox = options_.sandbox;
   spec.sandbox.network = wheels.empty();
+  if (spec.sandbox.network) std::erase(spec.sandbox.required, "netns");  // Nobody asks for one.
   spec.sandbox.read_write = {work_dir, target};
   for (const char* name : kSystemFiles) spec.sandbox.read_only.emplace_back(name);
   if (!wheels.empty()) spec.sandbox.read_only.push_back(wheels);

@@ -1,5 +1,7 @@
 #include "jobs/scheduling_policy.h"
 
+#include "jobs/node.h"
+
 namespace falaj::jobs {
 
 SchedulingPolicy first_come() {
@@ -35,6 +37,10 @@ storage::KindInfo scheduling_policy_kind() {
   info.check = [](const storage::Object& object) -> Result<std::vector<storage::Reference>> {
     FALAJ_TRY(decode_scheduling_policy(object));
     return std::vector<storage::Reference>{};
+  };
+  info.check_beside = [](const storage::Object& object, const storage::FindObject& find) -> Status {
+    if (!is_in_force(object)) return {};
+    return check_power(find({"Node", "", std::string(kThisNode)}), &object);
   };
   return info;
 }

@@ -55,6 +55,7 @@ class Advisor {
     advice.samples_per_second = best_->samples_per_second;
     advice.memory_peak_bytes = best_->memory_peak_bytes;
     advice.because = std::move(because_);
+    explain_memory(advice);
     return Advised(std::move(advice));
   }
 
@@ -209,6 +210,20 @@ class Advisor {
     return static_cast<double>(wanted) < static_cast<double>(known) * 1.05 ? known : wanted;
   }
 
+  // The program ran within the limit; what is left of it may be less than checkpoints like.
+  void explain_memory(Advice& advice) const {
+    const int processes = advice.best.processes;
+    const std::int64_t peak = advice.memory_peak_bytes;
+    const std::int64_t given = memory_of_each(peak, processes, limits_.memory_bytes) * processes;
+    const std::int64_t wanted =
+        memory_of_each(peak, processes, std::numeric_limits<std::int64_t>::max()) * processes;
+    if (given >= wanted) return;
+    advice.because.push_back("memory: all of the limit, which leaves " +
+                             format_bytes(std::max<std::int64_t>(0, given - peak)) +
+                             " above the peak; a tenth more and room for checkpoints would be " +
+                             format_bytes(wanted) + ": allow that, or take a smaller batch");
+  }
+
   void explain_batch(const std::vector<const TrialResult*>& fits, std::int64_t too_large) {
     const TrialResult& largest = *fits.back();
     std::string text = "batch " + std::to_string(largest.trial.batch) + ": peak memory " +
@@ -237,9 +252,11 @@ class Advisor {
 
 }  // namespace
 
-std::int64_t memory_of_each(std::int64_t memory_peak_bytes, int processes) {
+std::int64_t memory_of_each(std::int64_t memory_peak_bytes, int processes, std::int64_t limit) {
   const std::int64_t wanted = memory_peak_bytes / 10 * 11 / (kWaitingShare - 1) * kWaitingShare;
-  return (wanted / processes / kUnit + 1) * kUnit;
+  constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+  return std::min((wanted / processes / kUnit + 1) * kUnit,
+                  limit / processes / kMebibyte * kMebibyte);
 }
 
 std::string_view to_string(Precision precision) {

@@ -63,8 +63,8 @@ struct Advice {
 // wait for the disk: they lie in memory that counts.
 inline constexpr std::int64_t kWaitingShare = 4;
 // What each process of a TrainJob is given, in steps of 64 MiB: a tenth more than was seen, beside
-// the checkpoints. Pure.
-std::int64_t memory_of_each(std::int64_t memory_peak_bytes, int processes);
+// the checkpoints; never more than its part of the limit, in whole MiB. Pure.
+std::int64_t memory_of_each(std::int64_t memory_peak_bytes, int processes, std::int64_t limit);
 
 // kFailedPrecondition when the program fails at its first batch, or no batch fits; `why` is in the
 // message.

@@ -76,8 +76,11 @@ TEST(Advise, takes_what_was_quicker_and_the_largest_batch_that_fits) {
   EXPECT_GE(ran.advice->best.batch, 740);
   EXPECT_LE(ran.advice->best.batch, 924);
   EXPECT_LE(ran.steps(), 30);
-  EXPECT_EQ(ran.advice->because.size(), 3u);
+  ASSERT_EQ(ran.advice->because.size(), 4u);
   EXPECT_EQ(ran.advice->because[0], "bf16: bf16 150 samples/s, fp32 100 samples/s");
+  // A tenth is less than checkpoints like, and that is said.
+  EXPECT_TRUE(ran.advice->because[3].starts_with("memory: all of the limit, which leaves "))
+      << ran.advice->because[3];
 }
 
 TEST(Advise, keeps_the_simpler_when_nothing_is_gained) {
@@ -164,9 +167,13 @@ TEST(Advise, a_larger_batch_that_fails_is_not_said_not_to_fit) {
 TEST(Advise, what_a_process_is_given_holds_its_peak_beside_the_checkpoints_that_wait) {
   for (const std::int64_t peak : {kMi, 100 * kMi, 1000 * kMi, 30'000 * kMi}) {
     for (const int processes : {1, 2, 3, 8}) {
-      const std::int64_t all = memory_of_each(peak, processes) * processes;
+      const std::int64_t all = memory_of_each(peak, processes, 100'000 * kMi) * processes;
       EXPECT_GE(all - all / kWaitingShare, peak / 10 * 11) << peak << " of " << processes;
       EXPECT_LE(all, peak * 3 / 2 + 65 * kMi * processes);
+      const std::int64_t limit = peak + 7 * kMi;
+      const std::int64_t clamped = memory_of_each(peak, processes, limit) * processes;
+      EXPECT_LE(clamped, limit) << peak << " of " << processes;
+      EXPECT_GT(clamped, limit - processes * kMi) << "all of it but what does not come out even";
     }
   }
 }

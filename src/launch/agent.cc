@@ -226,7 +226,7 @@ class JoinedAgent final : public Agent {
       ProcessEnd end;
       end.attempt = gang.attempt;
       end.process = process_number(gang, place);
-      end.name = process_name(place);
+      end.name = process_name(gang, place);
       end.status = {127, 0};
       end.last_lines = {error.message};
       static_cast<void>(channel_->send(to_message(end, fresh_ports())));
@@ -256,6 +256,7 @@ Result<std::unique_ptr<Agent>> Agent::join(AgentOptions options) {
   Descriptor socket = FALAJ_TRY(connect_to(options.coordinator, options.patience));
   std::unique_ptr<Channel> channel =
       FALAJ_TRY(Channel::open(std::move(socket), Side::kJoiner, options.channel));
+  if (!channel->peer_id().empty()) options.tell("the coordinator is " + channel->peer_id());
   LaunchFolder folder = options.node.folder.empty() ? FALAJ_TRY(LaunchFolder::create())
                                                     : LaunchFolder::given(options.node.folder);
   auto agent =

@@ -24,7 +24,7 @@ struct AgentOptions {
 
 class Agent {
  public:
-  // Joins. kUnavailable, kUnauthenticated as of Channel::open().
+  // Joins. kUnavailable, kFailedPrecondition as of Channel::open().
   static Result<std::unique_ptr<Agent>> join(AgentOptions options);
   virtual ~Agent() = default;  // Kills what still runs.
   // Does what the coordinator says until the gang ends: its exit code. Also 0 when this node left

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "launch/testing/gang_fixture.h"
+#include "launch/testing/node_certificates.h"
 
 namespace falaj::launch {
 namespace {
@@ -240,6 +241,47 @@ TEST_F(AgentTest, who_does_not_know_the_secret_does_not_join) {
   });
   EXPECT_EQ(report.code, 75);
   EXPECT_TRUE(report.attempts.empty());
+}
+
+TEST_F(AgentTest, nodes_with_certificates_of_one_authority_form_a_gang) {
+  const NodeCertificates made(folder_);
+  LaunchOptions options = open_to_others("echo rank $RANK of $WORLD_SIZE", 1, 2, 2);
+  CertificateFiles own = made.node("first");
+  own.peers = {"spiffe://falaj.local/service/third", "spiffe://falaj.local/service/second"};
+  options.listen->channel.certificates = std::make_shared<KeptCertificates>(own);
+  Mutex mutex;
+  std::string said;
+  options.listen->tell = [&](std::string_view line) {
+    MutexLock lock(mutex);
+    said.append(line).append("\n");
+  };
+  const LaunchReport report = launch(std::move(options), [&](Launch& run) {
+    EXPECT_FALSE(join(run, "second", 1).ok()) << "the secret alone does not let it in";
+    const auto with = [&](const std::string& name, const std::string& peer) {
+      CertificateFiles files = made.node(name);
+      files.peers = {peer};
+      ChannelOptions known = channel();
+      known.certificates = std::make_shared<KeptCertificates>(files);
+      return known;
+    };
+    const std::string first = "spiffe://falaj.local/service/first";
+    auto elsewhere = join(run, "second", 1, with("second", "spiffe://falaj.local/service/other"));
+    ASSERT_FALSE(elsewhere.ok()) << "it looks for another coordinator";
+    EXPECT_EQ(elsewhere.error().id, ErrorId::kPeerRefused);
+    EXPECT_NE(elsewhere.error().message.find(first), std::string::npos)
+        << elsewhere.error().message;
+    EXPECT_FALSE(join(run, "second", 1, with("fourth", first)).ok()) << "nobody named it";
+    EXPECT_EQ(Second(join(run, "second", 1, with("second", first))).end(), 0);
+  });
+  EXPECT_EQ(report.code, 0) << told_;
+  MutexLock lock(mutex);
+  EXPECT_NE(said.find("accepted spiffe://falaj.local/service/second from 127.0.0.1"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("it is spiffe://falaj.local/service/fourth, which no --peer names"),
+            std::string::npos)
+      << said;
+  EXPECT_TRUE(has("[1] rank 1 of 2\n")) << output();
 }
 
 }  // namespace

@@ -12,12 +12,14 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include "base/json.h"
 #include "base/mutex.h"
 #include "crypto/aead.h"
 #include "crypto/kdf.h"
+#include "net/mutual_tls.h"
 
 namespace falaj::launch {
 namespace {
@@ -27,6 +29,8 @@ constexpr std::size_t kNonceBytes = 32;
 constexpr std::string_view kBeat;  // An empty message is a sign of life and nothing else.
 
 Error closed() { return Error(Code::kUnavailable, "the other node has closed the connection"); }
+
+Error silent() { return Error(Code::kDeadlineExceeded, "the other node is silent"); }
 
 std::string length_bytes(std::size_t size) {
   const std::uint32_t number = htonl(static_cast<std::uint32_t>(size));
@@ -39,13 +43,88 @@ std::string address_text(const sockaddr_in& address) {
   return text;
 }
 
+// What the sealed frames go over. One thread reads while another writes.
+class Line {
+ public:
+  virtual ~Line() = default;
+  virtual Status write(std::string_view bytes) = 0;
+  // At least one byte; kUnavailable at the end of the line, kDeadlineExceeded past `until`.
+  virtual Result<std::size_t> read(std::span<char> into, std::int64_t until) = 0;
+  virtual int socket() const = 0;
+  virtual std::string peer_id() const = 0;
+};
+
+class PlainLine final : public Line {
+ public:
+  explicit PlainLine(Descriptor socket) : socket_(std::move(socket)) {}
+
+  Status write(std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent <= 0) return closed();
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return {};
+  }
+  Result<std::size_t> read(std::span<char> into, std::int64_t until) override {
+    while (true) {
+      const std::int64_t left = (until - monotonic_nanos()) / 1'000'000;
+      pollfd waited{socket_.get(), POLLIN, 0};
+      const int ready =
+          ::poll(&waited, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready == 0 && left <= 0) return silent();
+      if (ready <= 0) continue;
+      const ssize_t got = ::recv(socket_.get(), into.data(), into.size(), 0);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return closed();
+      return static_cast<std::size_t>(got);
+    }
+  }
+  int socket() const override { return socket_.get(); }
+  std::string peer_id() const override { return ""; }
+
+ private:
+  const Descriptor socket_;
+};
+
+class CertifiedLine final : public Line {
+ public:
+  explicit CertifiedLine(std::unique_ptr<net::MutualStream> stream) : stream_(std::move(stream)) {}
+
+  Status write(std::string_view bytes) override { return stream_->write(bytes); }
+  Result<std::size_t> read(std::span<char> into, std::int64_t until) override {
+    Result<std::size_t> got = stream_->read(into, until);
+    if (!got.ok() && got.error().code == Code::kDeadlineExceeded) return silent();
+    if (got.ok() && *got == 0) return closed();
+    return got;
+  }
+  int socket() const override { return stream_->socket(); }
+  std::string peer_id() const override { return stream_->peer(); }
+
+ private:
+  const std::unique_ptr<net::MutualStream> stream_;
+};
+
+Result<std::unique_ptr<Line>> line_over(Descriptor socket, Side side, const ChannelOptions& options,
+                                        std::int64_t until) {
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (options.certificates == nullptr) {
+    return std::unique_ptr<Line>(std::make_unique<PlainLine>(std::move(socket)));
+  }
+  const auto context = FALAJ_TRY(options.certificates->take(
+      side == Side::kListener ? net::TlsSide::kAccepts : net::TlsSide::kConnects));
+  auto stream = context->open(std::move(socket), until);
+  if (!stream.ok()) return stream.error().within("the other node");
+  return std::unique_ptr<Line>(std::make_unique<CertifiedLine>(*std::move(stream)));
+}
+
 class SealedChannel final : public Channel {
  public:
-  SealedChannel(Descriptor socket, Side side, const ChannelOptions& options)
-      : options_(options), side_(side), socket_(std::move(socket)) {
-    const int on = 1;
-    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  }
+  SealedChannel(std::unique_ptr<Line> line, Side side, const ChannelOptions& options)
+      : options_(options), side_(side), line_(std::move(line)) {}
 
   ~SealedChannel() override {
     close();
@@ -57,11 +136,14 @@ class SealedChannel final : public Channel {
     if (beats_.joinable()) beats_.join();
   }
 
-  Status shake_hands() {
+  Status shake_hands(std::int64_t until) {
     const std::string own = crypto::system_random().bytes(kNonceBytes);
-    FALAJ_TRY(write_all(std::string(kGreeting) + own));
-    const std::int64_t until = monotonic_nanos() + options_.handshake_max.nanos;
-    const std::string greeting = FALAJ_TRY(read_exactly(kGreeting.size() + kNonceBytes, until));
+    const Status greeted = line_->write(std::string(kGreeting) + own);
+    // Also if that failed: who refuses this end's certificate says so before it closes.
+    const auto heard = read_exactly(kGreeting.size() + kNonceBytes, until);
+    if (!heard.ok()) return unheard(heard.error());
+    FALAJ_TRY(greeted);
+    const std::string& greeting = *heard;
     if (!greeting.starts_with(kGreeting)) {
       return Error(Code::kUnavailable, "what answers there is no node of falaj launch");
     }
@@ -97,20 +179,16 @@ class SealedChannel final : public Channel {
     }
   }
 
-  void close() override { ::shutdown(socket_.get(), SHUT_RDWR); }
+  void close() override { ::shutdown(line_->socket(), SHUT_RDWR); }
 
   std::string own_address() const override {
     sockaddr_in address{};
     socklen_t size = sizeof address;
-    ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    ::getsockname(line_->socket(), reinterpret_cast<sockaddr*>(&address), &size);
     return address_text(address);
   }
-  std::string peer_address() const override {
-    sockaddr_in address{};
-    socklen_t size = sizeof address;
-    ::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
-    return address_text(address);
-  }
+  std::string peer_address() const override { return address_of_peer(line_->socket()); }
+  std::string peer_id() const override { return line_->peer_id(); }
 
  private:
   static std::string bound_to(std::uint64_t number) {
@@ -123,7 +201,7 @@ class SealedChannel final : public Channel {
     }
     MutexLock lock(sending_);
     const std::string sealed = crypto::seal(send_key_, text, bound_to(sent_++));
-    return write_all(length_bytes(sealed.size()) + sealed);
+    return line_->write(length_bytes(sealed.size()) + sealed);
   }
 
   Result<std::string> receive_frame(std::int64_t until, std::size_t bytes_max = kFrameBytesMax) {
@@ -138,41 +216,27 @@ class SealedChannel final : public Channel {
     return opened;
   }
 
-  static Error not_ours() {
-    return Error(Code::kUnauthenticated,
-                 "the other node does not know the secret of this launch; give both the same "
-                 "--secret file");
+  // A refusal may be lost on the way when the line is cut behind it.
+  Error unheard(Error error) const {
+    if (options_.certificates != nullptr && error.code == Code::kUnavailable) {
+      error.message += "; if it refuses this one's certificate, its own words say why";
+    }
+    return error;
   }
 
-  Status write_all(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent <= 0) return closed();
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
-    }
-    return {};
+  static Error not_ours() {
+    return Error(Code::kFailedPrecondition,
+                 "the other node does not know the secret of this launch; give both the same "
+                 "--secret file");
   }
 
   Result<std::string> read_exactly(std::size_t size, std::int64_t until) {
     std::string bytes;
     while (bytes.size() < size) {
-      const std::int64_t left = (until - monotonic_nanos()) / 1'000'000;
-      pollfd waited{socket_.get(), POLLIN, 0};
-      const int ready =
-          ::poll(&waited, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
-      if (ready < 0 && errno == EINTR) continue;
-      if (ready == 0 && left <= 0) {
-        return Error(Code::kDeadlineExceeded, "the other node is silent");
-      }
-      if (ready <= 0) continue;
       // In pieces, so that a length which nobody sends costs nothing.
       char piece[64 * 1024];
-      const ssize_t got =
-          ::recv(socket_.get(), piece, std::min(sizeof piece, size - bytes.size()), 0);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return closed();
-      bytes.append(piece, static_cast<std::size_t>(got));
+      const std::size_t most = std::min(sizeof piece, size - bytes.size());
+      bytes.append(piece, FALAJ_TRY(line_->read(std::span(piece, most), until)));
     }
     return bytes;
   }
@@ -187,7 +251,7 @@ class SealedChannel final : public Channel {
 
   const ChannelOptions options_;
   const Side side_;
-  const Descriptor socket_;
+  const std::unique_ptr<Line> line_;
   crypto::SecretBytes send_key_;
   crypto::SecretBytes receive_key_;
   std::uint64_t received_ = 0;
@@ -220,9 +284,13 @@ Result<std::unique_ptr<Channel>> Channel::open(Descriptor socket, Side side,
   if (options.secret.size() < kSecretBytesMin) {
     return Error(Code::kInvalidArgument, "the secret of a launch has at least 16 characters");
   }
-  auto channel = std::make_unique<SealedChannel>(std::move(socket), side, options);
-  FALAJ_TRY(channel->shake_hands());
-  return std::unique_ptr<Channel>(std::move(channel));
+  const std::int64_t until = monotonic_nanos() + options.handshake_max.nanos;
+  std::unique_ptr<Line> line = FALAJ_TRY(line_over(std::move(socket), side, options, until));
+  auto channel = std::make_unique<SealedChannel>(std::move(line), side, options);
+  Status shaken = channel->shake_hands(until);
+  if (shaken.ok()) return std::unique_ptr<Channel>(std::move(channel));
+  const std::string peer = channel->peer_id();
+  return peer.empty() ? std::move(shaken).error() : std::move(shaken).error().within(peer);
 }
 
 Result<Endpoint> parse_endpoint(const std::string& text) {
@@ -252,6 +320,13 @@ Result<Listening> listen_at(const Endpoint& endpoint) {
     return Error(Code::kInvalidArgument, what);
   }
   return Listening{std::move(socket), ntohs(address.sin_port)};
+}
+
+std::string address_of_peer(int socket) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  ::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return address_text(address);
 }
 
 Result<Descriptor> connect_to(const Endpoint& endpoint, Duration patience) {

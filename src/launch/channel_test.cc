@@ -68,7 +68,7 @@ TEST(Channel, refuses_who_does_not_know_the_secret) {
   other.secret = "another secret of sixteen and more";
   Ends ends = open_both(patient(), other);
   ASSERT_FALSE(ends.listener.ok());
-  EXPECT_EQ(ends.listener.error().code, Code::kUnauthenticated);
+  EXPECT_EQ(ends.listener.error().code, Code::kFailedPrecondition);
   EXPECT_FALSE(ends.joiner.ok());
 }
 
@@ -103,7 +103,7 @@ TEST(Channel, takes_no_long_frame_before_the_secret_is_proved) {
             static_cast<ssize_t>(begun.size()));
   Descriptor socket(::accept4(listening->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
   EXPECT_EQ(Channel::open(std::move(socket), Side::kListener, patient()).error().code,
-            Code::kUnauthenticated);
+            Code::kFailedPrecondition);
 }
 
 TEST(Channel, tells_the_end_at_once) {

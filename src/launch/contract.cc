@@ -46,11 +46,36 @@ std::vector<std::string> worker_endpoints(const Gang& gang) {
   return all;
 }
 
-std::uint16_t own_port(const Gang& gang, const Place& place) {
-  const Member& member = member_of(gang, place.member);
-  const int offset = place.role == Role::kServer ? member.workers + place.rank : place.local_rank;
-  if (place.role == Role::kScheduler) return member.ports[kRootPort];
-  return member.ports[kWorkerPorts + static_cast<std::size_t>(offset)];
+// Which of its member's ports a process has.
+std::size_t port_of(const Gang& gang, const Place& place) {
+  const int workers = member_of(gang, place.member).workers;
+  switch (place.role) {
+    case Role::kWorker:
+      return kWorkerPorts + static_cast<std::size_t>(place.local_rank);
+    case Role::kServer:
+      return kWorkerPorts + static_cast<std::size_t>(workers + place.rank);
+    case Role::kScheduler:
+      return kRootPort;
+    case Role::kEvaluator:
+      return kWorkerPorts + static_cast<std::size_t>(workers + gang.servers + place.rank);
+  }
+  return kRootPort;
+}
+
+// The group of a process, and which of it that is; null without groups.
+struct OwnGroup {
+  const Group* group = nullptr;
+  int index = 0;
+};
+OwnGroup group_of(const Gang& gang, const Place& place) {
+  const InGroup found = find_process(gang.groups, process_number(gang, place));
+  if (found.group == InGroup::kAbsent) return {};
+  return {&gang.groups[found.group], found.index};
+}
+
+bool has_chief(const Gang& gang) {
+  if (gang.groups.empty()) return gang.servers > 0;
+  return gang.groups.front().chief;
 }
 
 // The members that have a worker with this local rank, and how many of them come before `member`.
@@ -68,19 +93,26 @@ Cross cross_of(const Gang& gang, const Place& place) {
   return cross;
 }
 
+std::string endpoint_of(const Gang& gang, const Place& place) {
+  return endpoint(member_of(gang, place.member), port_of(gang, place));
+}
+
 using Names = std::map<std::string, std::string>;
 
 void add_torch(Names& env, const Gang& gang, const Place& place, const Surroundings& around) {
   const Member& first = gang.members.front();
   const Member& own = member_of(gang, place.member);
   const std::string world = text(gang.world());
-  env["RANK"] = env["ROLE_RANK"] = text(place.rank);
-  env["WORLD_SIZE"] = env["ROLE_WORLD_SIZE"] = world;
+  const OwnGroup role = group_of(gang, place);
+  env["RANK"] = text(place.rank);
+  env["ROLE_RANK"] = text(role.group != nullptr ? role.index : place.rank);
+  env["WORLD_SIZE"] = world;
+  env["ROLE_WORLD_SIZE"] = role.group != nullptr ? text(role.group->count) : world;
   env["LOCAL_RANK"] = text(place.local_rank);
   env["LOCAL_WORLD_SIZE"] = text(own.workers);
   env["GROUP_RANK"] = text(place.member);
   env["GROUP_WORLD_SIZE"] = text(static_cast<std::int64_t>(gang.members.size()));
-  env["ROLE_NAME"] = "default";
+  env["ROLE_NAME"] = role.group != nullptr ? role.group->name : "default";
   env["MASTER_ADDR"] = env["PET_MASTER_ADDR"] = first.host;
   env["MASTER_PORT"] = env["PET_MASTER_PORT"] = text(first.ports[kMasterPort]);
   env["TORCHELASTIC_RESTART_COUNT"] = text(gang.attempt);
@@ -146,6 +178,20 @@ void add_mpi(Names& env, const Gang& gang, const Place& place) {
   env["SLURM_NNODES"] = text(static_cast<std::int64_t>(gang.members.size()));
 }
 
+std::string role_name(Role role) {
+  switch (role) {
+    case Role::kWorker:
+      return "worker";
+    case Role::kServer:
+      return "server";
+    case Role::kScheduler:
+      return "scheduler";
+    case Role::kEvaluator:
+      return "evaluator";
+  }
+  return "worker";
+}
+
 void add_dmlc(Names& env, const Gang& gang, const Place& place) {
   const Member& first = gang.members.front();
   env["DMLC_TRACKER_URI"] = env["DMLC_PS_ROOT_URI"] = first.host;
@@ -156,17 +202,8 @@ void add_dmlc(Names& env, const Gang& gang, const Place& place) {
   env["DMLC_WORKER_CONNECT_RETRY"] = "5";
   env["DMLC_NUM_WORKER"] = text(gang.world());
   env["DMLC_NUM_SERVER"] = text(gang.servers);
-  switch (place.role) {
-    case Role::kWorker:
-      env["DMLC_ROLE"] = "worker";
-      break;
-    case Role::kScheduler:
-      env["DMLC_ROLE"] = "scheduler";
-      break;
-    case Role::kServer:
-      env["DMLC_ROLE"] = "server";
-      break;
-  }
+  // An evaluator is nobody to MXNet.
+  if (place.role != Role::kEvaluator) env["DMLC_ROLE"] = role_name(place.role);
 }
 
 void add_own(Names& env, const Gang& gang, const Place& place, const Surroundings& around) {
@@ -179,8 +216,8 @@ void add_own(Names& env, const Gang& gang, const Place& place, const Surrounding
   env["FALAJ_WORKERS_MAX"] = text(gang.workers_max);
   env["FALAJ_NODE"] = text(place.member);
   env["FALAJ_NODES"] = text(static_cast<std::int64_t>(gang.members.size()));
-  env["FALAJ_ROLE"] = env["DMLC_ROLE"];
-  env["FALAJ_PORT"] = text(own_port(gang, place));
+  env["FALAJ_ROLE"] = role_name(place.role);
+  env["FALAJ_PORT"] = text(member_of(gang, place.member).ports[port_of(gang, place)]);
   env["FALAJ_GRACE_MS"] = text(gang.grace.nanos / 1'000'000);
   env["FALAJ_DEADLINE_FD"] = text(around.deadline_fd);
   if (around.metrics_fd >= 0) env["FALAJ_METRICS_FD"] = text(around.metrics_fd);
@@ -194,17 +231,50 @@ void add_own(Names& env, const Gang& gang, const Place& place, const Surrounding
   env["FALAJ_LIGHTGBM_MACHINE_LIST"] = around.folder + "/machines";
 }
 
-// Helpers have none.
-void add_devices(Names& env, const Place& place, const Surroundings& around) {
+// Which of its member's devices are a process's own.
+struct DeviceRange {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+// Of groups, those before it on its member have theirs first.
+DeviceRange grouped_devices(const Gang& gang, const Place& place) {
+  DeviceRange own;
+  const int number = process_number(gang, place);
+  for (const Place& other : places_on(gang, place.member)) {
+    const auto each = static_cast<std::size_t>(group_of(gang, other).group->devices_each);
+    const int before = process_number(gang, other);
+    if (before < number) own.first += each;
+    if (before == number) own.count = each;
+  }
+  return own;
+}
+
+// Without groups helpers have none.
+void add_devices(Names& env, const Gang& gang, const Place& place, const Surroundings& around) {
   if (around.devices_each <= 0) return;
-  std::string own;
   const auto each = static_cast<std::size_t>(around.devices_each);
-  const std::size_t first = each * static_cast<std::size_t>(place.local_rank);
-  for (std::size_t i = first; i < first + each && i < around.devices.size(); ++i) {
+  const DeviceRange range = gang.groups.empty()
+                                ? DeviceRange{each * static_cast<std::size_t>(place.local_rank),
+                                              place.role == Role::kWorker ? each : 0}
+                                : grouped_devices(gang, place);
+  std::string own;
+  for (std::size_t i = range.first; i < range.first + range.count && i < around.devices.size();
+       ++i) {
     own += (own.empty() ? "" : ",") + around.devices[i];
   }
-  if (place.role != Role::kWorker) own.clear();
   env["CUDA_VISIBLE_DEVICES"] = env["NVIDIA_VISIBLE_DEVICES"] = own;
+}
+
+void add_group(Names& env, const Gang& gang, const Place& place) {
+  const OwnGroup own = group_of(gang, place);
+  if (own.group == nullptr) return;
+  env["FALAJ_GROUP"] = own.group->name;
+  env["FALAJ_GROUP_RANK"] = text(own.index);
+  env["FALAJ_GROUP_SIZE"] = text(own.group->count);
+  env["FALAJ_GROUP_PEERS"] = group_peers(gang);
+  if (own.group->chief) env["FALAJ_ROLE"] = "chief";
+  if (own.group->threads > 0) env["OMP_NUM_THREADS"] = text(own.group->threads);
 }
 
 Value texts(const std::vector<std::string>& all) {
@@ -213,7 +283,7 @@ Value texts(const std::vector<std::string>& all) {
   return list;
 }
 
-Result<Member> decode_member(const Value& value, int servers) {
+Result<Member> decode_member(const Value& value, int listeners) {
   Member member;
   member.host = value.text("host");
   member.interface = value.text("interface");
@@ -228,10 +298,38 @@ Result<Member> decode_member(const Value& value, int servers) {
     }
     member.ports.push_back(static_cast<std::uint16_t>(port.as_int()));
   }
-  if (static_cast<int>(member.ports.size()) < ports_needed(member.workers, servers)) {
+  if (static_cast<int>(member.ports.size()) < ports_needed(member.workers, listeners)) {
     return Error(Code::kInvalidArgument, member.host + " brings too few ports for its workers");
   }
   return member;
+}
+
+Status decode_groups(const Value& value, Gang& gang) {
+  if (!value.is_array()) return {};
+  if (value.as_array().size() > kGroupsMax) {
+    return Error(Code::kInvalidArgument, "a gang has at most 8 groups");
+  }
+  for (const Value& each : value.as_array()) {
+    Group group = FALAJ_TRY(decode_group(each));
+    gang.groups.push_back(std::move(group));
+  }
+  FALAJ_TRY(check_groups(gang.groups));
+  gang.groups = in_order(std::move(gang.groups));
+  gang.servers = 0;
+  for (const Group& group : gang.groups) {
+    if (group.role == Role::kServer) gang.servers += group.count;
+  }
+  return {};
+}
+
+Result<Gang> count_groups(Gang gang) {
+  if (gang.groups.empty()) return gang;
+  const int workers = gang.world();
+  if (workers < workers_min(gang.groups) || workers > workers_max(gang.groups)) {
+    return Error(Code::kInvalidArgument, "a gang has other workers than its groups say");
+  }
+  gang.groups = counted(std::move(gang.groups), workers);
+  return gang;
 }
 
 }  // namespace
@@ -242,8 +340,16 @@ int Gang::world() const {
   return sum;
 }
 
-int ports_needed(int workers, int servers) {
-  return static_cast<int>(kWorkerPorts) + workers + servers;
+int Gang::listeners() const {
+  int evaluators = 0;
+  for (const Group& group : groups) {
+    if (group.role == Role::kEvaluator) evaluators += group.count;
+  }
+  return servers + evaluators;
+}
+
+int ports_needed(int workers, int listeners) {
+  return static_cast<int>(kWorkerPorts) + workers + listeners;
 }
 
 std::vector<Place> places_on(const Gang& gang, int member) {
@@ -252,25 +358,31 @@ std::vector<Place> places_on(const Gang& gang, int member) {
   for (int i = 0; i < member_of(gang, member).workers; ++i) {
     places.push_back({Role::kWorker, first + i, member, i});
   }
-  if (member != 0 || gang.servers == 0) return places;
+  if (member != 0) return places;
+  for (const Group& group : gang.groups) {
+    if (group.role == Role::kWorker) continue;
+    for (int i = 0; i < group.count; ++i) places.push_back({group.role, i, 0, 0});
+  }
+  if (!gang.groups.empty() || gang.servers == 0) return places;
   places.push_back({Role::kScheduler, 0, 0, 0});
   for (int i = 0; i < gang.servers; ++i) places.push_back({Role::kServer, i, 0, 0});
   return places;
 }
 
 int process_number(const Gang& gang, const Place& place) {
-  switch (place.role) {
-    case Role::kWorker:
-      return place.rank;
-    case Role::kScheduler:
-      return gang.world();
-    case Role::kServer:
-      return gang.world() + 1 + place.rank;
+  if (place.role == Role::kWorker) return place.rank;
+  if (gang.groups.empty()) {
+    return gang.world() + (place.role == Role::kServer ? 1 + place.rank : 0);
   }
-  return place.rank;
+  int number = gang.world() + place.rank;
+  for (const Group& group : gang.groups) {
+    if (group.role != Role::kWorker && group.role < place.role) number += group.count;
+  }
+  return number;
 }
 
-std::string process_name(const Place& place) {
+std::string process_name(const Gang& gang, const Place& place) {
+  if (!gang.groups.empty()) return process_name(gang.groups, process_number(gang, place));
   if (place.role == Role::kScheduler) return "scheduler";
   return (place.role == Role::kServer ? "server " : "") + text(place.rank);
 }
@@ -286,7 +398,8 @@ Environment environment(const Gang& gang, const Place& place, const Surroundings
   env["TF_CONFIG"] = tf_config(gang, place);
   add_dmlc(env, gang, place);
   add_own(env, gang, place, around);
-  add_devices(env, place, around);
+  add_group(env, gang, place);
+  add_devices(env, gang, place, around);
   return {env.begin(), env.end()};
 }
 
@@ -333,24 +446,31 @@ std::string tf_config(const Gang& gang, const Place& place) {
   Value& task = value["task"];
   task["type"] = "worker";
   task["index"] = place.rank;
-  if (gang.servers > 0) {
+  if (place.role == Role::kServer) task["type"] = "ps";
+  if (place.role == Role::kScheduler || place.role == Role::kEvaluator) task["type"] = "evaluator";
+  if (has_chief(gang)) {
     cluster["chief"] = texts({workers.front()});
     workers.erase(workers.begin());
-    const Member& first = gang.members.front();
-    std::vector<std::string> servers;
-    for (int i = 0; i < gang.servers; ++i) {
-      servers.push_back(
-          endpoint(first, kWorkerPorts + static_cast<std::size_t>(first.workers + i)));
-    }
-    cluster["ps"] = texts(servers);
-    if (place.role == Role::kServer) task["type"] = "ps";
-    if (place.role == Role::kScheduler) task["type"] = "evaluator";
     if (place.role == Role::kWorker) {
       task["type"] = place.rank == 0 ? "chief" : "worker";
       task["index"] = std::max(0, place.rank - 1);
     }
   }
+  std::vector<std::string> servers;
+  for (int i = 0; i < gang.servers; ++i) servers.push_back(endpoint_of(gang, {Role::kServer, i}));
+  if (!servers.empty()) cluster["ps"] = texts(servers);
   if (!workers.empty()) cluster["worker"] = texts(workers);
+  return to_json(value);
+}
+
+std::string group_peers(const Gang& gang) {
+  Value value = Value::object();
+  for (int member = 0; member < static_cast<int>(gang.members.size()); ++member) {
+    for (const Place& place : places_on(gang, member)) {
+      const OwnGroup own = group_of(gang, place);
+      if (own.group != nullptr) value[own.group->name].push(endpoint_of(gang, place));
+    }
+  }
   return to_json(value);
 }
 
@@ -373,6 +493,7 @@ Value to_value(const Gang& gang) {
     for (const std::uint16_t port : member.ports) each["ports"].push(int{port});
     value["members"].push(std::move(each));
   }
+  for (const Group& group : gang.groups) value["groups"].push(to_value(group));
   return value;
 }
 
@@ -393,14 +514,17 @@ Result<Gang> decode_gang(const Value& value) {
       members.as_array().size() > static_cast<std::size_t>(kMembersMax)) {
     return Error(Code::kInvalidArgument, "a gang needs 1 to 4096 members");
   }
+  FALAJ_TRY(decode_groups(value["groups"], gang));
   for (const Value& each : members.as_array()) {
-    Member member = FALAJ_TRY(decode_member(each, gang.servers));
+    // Helpers run on the first.
+    const int listeners = gang.members.empty() ? gang.listeners() : 0;
+    Member member = FALAJ_TRY(decode_member(each, listeners));
     gang.members.push_back(std::move(member));
   }
   if (gang.world() < 1 || gang.world() > kWorkersMax) {
     return Error(Code::kInvalidArgument, "a gang needs 1 to 65536 workers");
   }
-  return gang;
+  return count_groups(std::move(gang));
 }
 
 }  // namespace falaj::launch

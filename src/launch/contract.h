@@ -14,13 +14,11 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/value.h"
+#include "launch/groups.h"
 
 namespace falaj::launch {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
-
-// Workers compute; a scheduler and servers exist only when parameter servers were asked for.
-enum class Role : std::uint8_t { kWorker, kScheduler, kServer };
 
 // A node as it stands in one gang. Its `ports` were free on it a moment ago; ports_needed() of
 // them.
@@ -40,13 +38,15 @@ struct Gang {
   int servers = 0;              // Parameter servers; they and a scheduler run on members[0].
   std::vector<Member> members;  // In the order of ranks.
   Duration grace{};             // From a notice to the kill.
+  // Counted and in_order(): then helpers are those of the groups, and `servers` is their ps.
+  std::vector<Group> groups{};
 
   int world() const;
-  // Extra processes beside the workers: 0, or the servers and their scheduler.
-  int helpers() const { return servers > 0 ? servers + 1 : 0; }
+  // Helpers that have a port of their own on members[0].
+  int listeners() const;
 };
 
-// Which process of the gang. For workers `rank` counts over the gang, for servers over the servers.
+// Which process of the gang. For workers `rank` counts over the gang, for others over their role.
 struct Place {
   Role role = Role::kWorker;
   int rank = 0;
@@ -69,15 +69,16 @@ struct Surroundings {
   int devices_each = 0;  // 0: nothing is said about devices.
 };
 
-// How many free ports a member with so many workers must bring.
-int ports_needed(int workers, int servers);
+// How many free ports a member with so many workers, and so many of Gang::listeners(), must bring.
+int ports_needed(int workers, int listeners);
 // Every process of the gang that runs on `member`: workers by rank, then the helpers.
 std::vector<Place> places_on(const Gang& gang, int member);
 // The number that logs, events and Membership use: ranks of workers, then the scheduler, then the
-// servers.
+// servers; with groups, in their order.
 int process_number(const Gang& gang, const Place& place);
-// "3", "scheduler", "server 0": how a process is called in front of its lines.
-std::string process_name(const Place& place);
+// "3", "scheduler", "server 0", with groups "worker 2": how a process is called in front of its
+// lines.
+std::string process_name(const Gang& gang, const Place& place);
 
 // Everything that Falaj sets for this process, sorted by name.
 Environment environment(const Gang& gang, const Place& place, const Surroundings& around);
@@ -89,8 +90,12 @@ std::string hostfile(const Gang& gang);
 // "host port" a line, by rank: LightGBM's machine_list_file. The same as "host:port,…".
 std::string machine_list(const Gang& gang);
 std::string machines(const Gang& gang);
-// {"cluster":…,"task":…} of TensorFlow. With servers, rank 0 is the chief.
+// {"cluster":…,"task":…} of TensorFlow. With servers, rank 0 is the chief; with groups, the
+// chief's.
 std::string tf_config(const Gang& gang, const Place& place);
+
+// {"worker":["host:port",…],…}: where each process of each group listens (FALAJ_PORT).
+std::string group_peers(const Gang& gang);
 
 // A gang over the wire, to the nodes that start their share of it. decode_gang refuses
 // (kInvalidArgument) what no coordinator sends: counts out of bounds, missing ports.

@@ -202,9 +202,9 @@ TEST(Contract, xgboost_and_mxnet) {
   EXPECT_EQ(process_number(gang, first[1]), 1);
   EXPECT_EQ(process_number(gang, first[2]), 3);
   EXPECT_EQ(process_number(gang, first[4]), 5);
-  EXPECT_EQ(process_name(first[1]), "1");
-  EXPECT_EQ(process_name(first[2]), "scheduler");
-  EXPECT_EQ(process_name(first[4]), "server 1");
+  EXPECT_EQ(process_name(gang, first[1]), "1");
+  EXPECT_EQ(process_name(gang, first[2]), "scheduler");
+  EXPECT_EQ(process_name(gang, first[4]), "server 1");
   // A server is no rank of anything else.
   EXPECT_FALSE(names_of(gang, first[4]).contains("RANK"));
 }

@@ -17,6 +17,7 @@ constexpr int kWorkersMax = 65'536;
 
 Status check(const LaunchOptions& options) {
   const Policy& policy = options.launcher.policy;
+  FALAJ_TRY(check_groups(options.launcher.groups));
   if (policy.workers_min < 1 || policy.workers_max < policy.workers_min ||
       policy.workers_max > kWorkersMax) {
     return Error(Code::kInvalidArgument, "workers are MIN:MAX with 1 <= MIN <= MAX <= 65536, not " +
@@ -44,9 +45,12 @@ class LocalLaunch final : public Launch {
     rendezvous_ = FALAJ_TRY(Rendezvous::start(access_to(*keys_)));
     FALAJ_TRY(add_this_machine());
     if (!options_.listen) return {};
-    const ListenerOptions listener{options_.listen->at, options_.listen->channel,
-                                   options_.node.argv, options_.node.local_rank,
-                                   options_.slots > 0 ? options_.name : ""};
+    const ListenerOptions listener{options_.listen->at,
+                                   options_.listen->channel,
+                                   options_.node.argv,
+                                   options_.node.local_rank,
+                                   options_.slots > 0 ? options_.name : "",
+                                   options_.listen->tell};
     listener_ = FALAJ_TRY(Listener::start(listener, launcher_, *keys_));
     return {};
   }

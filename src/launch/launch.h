@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "launch/channel.h"
 #include "launch/launcher.h"
@@ -15,6 +17,7 @@ namespace falaj::launch {
 struct ListenOptions {
   Endpoint at;  // Port 0: a free one.
   ChannelOptions channel;
+  std::function<void(std::string_view line)> tell = {};  // As ListenerOptions::tell.
 };
 
 struct LaunchOptions {

@@ -61,9 +61,23 @@ class Mailbox {
   std::deque<Mail> mails_ FALAJ_GUARDED_BY(mutex_);
 };
 
-Policy with_helpers(Policy policy, int servers) {
-  policy.helpers = servers > 0 ? servers + 1 : 0;
-  return policy;
+LauncherOptions prepared(LauncherOptions options) {
+  Policy& policy = options.policy;
+  policy.helpers = options.servers > 0 ? options.servers + 1 : 0;
+  if (options.groups.empty()) return options;
+  options.groups = in_order(std::move(options.groups));
+  options.servers = 0;
+  for (const Group& group : options.groups) {
+    if (group.role == Role::kServer) options.servers += group.min;
+  }
+  policy.helpers = helpers_of(options.groups);
+  policy.workers_min = workers_min(options.groups);
+  policy.workers_max = workers_max(options.groups);
+  policy.called = [groups = options.groups](int process, int world) {
+    const std::string rank = process < world ? " (rank " + std::to_string(process) + ")" : "";
+    return process_name(counted(groups, world), process) + rank;
+  };
+  return options;
 }
 
 std::string describe(const ExitStatus& status) {
@@ -76,8 +90,7 @@ std::string describe(const ExitStatus& status) {
 class Launcher::Loop {
  public:
   explicit Loop(LauncherOptions options)
-      : options_(std::move(options)),
-        membership_(with_helpers(options_.policy, options_.servers)) {}
+      : options_(prepared(std::move(options))), membership_(options_.policy) {}
 
   void post(Mail mail) { mailbox_.post(std::move(mail)); }
 
@@ -156,9 +169,10 @@ class Launcher::Loop {
     gang.workers_max = options_.policy.workers_max;
     gang.servers = options_.servers;
     gang.grace = options_.grace;
+    gang.groups = counted(options_.groups, membership_.world());
     for (const Share& share : all.shares) {
-      const int servers = gang.members.empty() ? gang.servers : 0;
-      gang.members.push_back(nodes_.at(share.node)->member(share.workers, servers));
+      const int listeners = gang.members.empty() ? gang.listeners() : 0;
+      gang.members.push_back(nodes_.at(share.node)->member(share.workers, listeners));
     }
     kill_at_ = wake_at_ = Timestamp::max();
     shares_ = all.shares;
@@ -210,6 +224,10 @@ class Launcher::Loop {
     if (end == ends_.end()) return;
     attempt.first_failure = end->second;
     attempt.failed_on = failure->node;
+    const auto groups = counted(options_.groups, attempt.world);
+    const InGroup own = find_process(groups, failure->process);
+    if (own.group != InGroup::kAbsent) attempt.failed_group = groups[own.group].name;
+    if (failure->process < attempt.world) attempt.failed_rank = failure->process;
     options_.tell(post_mortem(attempt));
   }
 
@@ -258,10 +276,16 @@ std::string post_mortem(const AttemptReport& attempt) {
   const ProcessEnd& end = *attempt.first_failure;
   char lasted[32];
   std::snprintf(lasted, sizeof lasted, "%.1f s", attempt.lasted.as_seconds());
-  std::string out = "post-mortem: [" + end.name + "] failed first of " +
-                    std::to_string(attempt.world) + " workers, on node " + attempt.failed_on +
-                    ", after " + lasted + " of attempt " + std::to_string(attempt.attempt) + ": " +
-                    describe(end.status) + "; peak memory " + format_bytes(end.memory_peak_bytes);
+  const bool grouped = !attempt.failed_group.empty();
+  const std::string rank = grouped && attempt.failed_rank >= 0
+                               ? ", rank " + std::to_string(attempt.failed_rank) + ","
+                               : "";
+  const std::string group = grouped ? ", of group " + attempt.failed_group : "";
+  std::string out = "post-mortem: [" + end.name + "]" + rank + " failed first of " +
+                    std::to_string(attempt.world) + " workers" + group + ", on node " +
+                    attempt.failed_on + ", after " + lasted + " of attempt " +
+                    std::to_string(attempt.attempt) + ": " + describe(end.status) +
+                    "; peak memory " + format_bytes(end.memory_peak_bytes);
   if (!end.error.empty()) out += "\n  error: " + end.error;
   for (const std::string& line : end.last_lines) out += "\n  | " + line;
   return out;
@@ -283,6 +307,8 @@ Value to_value(const LaunchReport& report) {
       const ProcessEnd& end = *attempt.first_failure;
       Value& failure = each["first_failure"];
       failure["process"] = end.name;
+      failure["rank"] = attempt.failed_rank < 0 ? Value() : Value(attempt.failed_rank);
+      if (!attempt.failed_group.empty()) failure["group"] = attempt.failed_group;
       failure["node"] = attempt.failed_on;
       failure["exit_code"] = end.status.code;
       failure["signal"] = end.status.signal;

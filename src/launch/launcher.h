@@ -17,8 +17,9 @@ namespace falaj::launch {
 
 struct LauncherOptions {
   std::string run_id;
-  Policy policy;  // Its helpers follow from `servers`.
+  Policy policy;  // Its helpers follow from `servers`, or with its workers from `groups`.
   int servers = 0;
+  std::vector<Group> groups{};  // check_groups() let them pass; empty: workers that are all alike.
   Duration grace = Duration::seconds(30);  // From a notice to SIGKILL.
   LogRules rules;
   // What workers print, as "[rank] line\n". Called on many threads, one call at a time; may block.
@@ -35,7 +36,9 @@ struct AttemptReport {
   int world = 0;
   Duration lasted{};
   std::optional<ProcessEnd> first_failure;
-  std::string failed_on;  // The node of it.
+  std::string failed_on;       // The node of it, …
+  std::string failed_group{};  // … with groups its own, "" without, …
+  int failed_rank = -1;        // … and of a worker its rank.
 };
 
 struct LaunchReport {

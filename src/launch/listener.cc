@@ -37,11 +37,11 @@ class RemoteNode final : public Node {
   }
   ~RemoteNode() override { tell(message("kill")); }
 
-  Member member(int workers, int servers) override {
+  Member member(int workers, int listeners) override {
     Member member{hello_.host, hello_.interface, workers, {}};
     MutexLock lock(mutex_);
     member.ports = ports_;
-    member.ports.resize(static_cast<std::size_t>(ports_needed(workers, servers)), 1);
+    member.ports.resize(static_cast<std::size_t>(ports_needed(workers, listeners)), 1);
     return member;
   }
   void start(const Gang& gang, int member) override {
@@ -87,7 +87,7 @@ class RemoteNode final : public Node {
 class SharedNode final : public Node {
  public:
   explicit SharedNode(std::shared_ptr<RemoteNode> node) : node_(std::move(node)) {}
-  Member member(int workers, int servers) override { return node_->member(workers, servers); }
+  Member member(int workers, int listeners) override { return node_->member(workers, listeners); }
   void start(const Gang& gang, int member) override { node_->start(gang, member); }
   void start_one(int process) override { node_->start_one(process); }
   void stop(StopWith how, Duration grace) override { node_->stop(how, grace); }
@@ -186,9 +186,11 @@ class TcpListener final : public Listener {
   }
 
   void serve(Connection& own, Descriptor socket) {
+    const std::string from = address_of_peer(socket.get());
     auto opened = Channel::open(std::move(socket), Side::kListener, options_.channel);
     if (opened.ok()) {
       std::shared_ptr<Channel> channel = std::move(opened).value();
+      if (!channel->peer_id().empty()) tell("accepted " + channel->peer_id() + " from " + from);
       bool welcome = true;
       {
         MutexLock lock(mutex_);
@@ -197,7 +199,9 @@ class TcpListener final : public Listener {
       }
       if (welcome) talk(channel);
     } else {
-      log::warn("launch: a connection is refused", {{"reason", opened.error().message}});
+      log::warn("launch: a connection is refused",
+                {{"from", from}, {"reason", opened.error().message}});
+      tell("refused a connection from " + from + ": " + opened.error().message);
     }
     MutexLock lock(mutex_);
     own.channel.reset();
@@ -264,6 +268,10 @@ class TcpListener final : public Listener {
       return;
     }
     static_cast<void>(channel.send(reply));
+  }
+
+  void tell(const std::string& line) const {
+    if (options_.tell) options_.tell(line);
   }
 
   // False when a node has that name.

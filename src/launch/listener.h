@@ -1,8 +1,10 @@
 // launch/listener.h — lets other machines join a launch.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/channel.h"
@@ -18,6 +20,9 @@ struct ListenerOptions {
   std::vector<std::string> argv;  // What nodes run that bring no command of their own.
   LocalRankArgument local_rank = LocalRankArgument::kNo;
   std::string own_name = {};  // Of the coordinator's own node; "": it has none.
+  // Who was let in by which certificate, and who was not and why. Called by several threads; may be
+  // empty.
+  std::function<void(std::string_view line)> tell = {};
 };
 
 // One thread for those who arrive and one for each node, 1,024 at most, of which 32 may

@@ -73,13 +73,13 @@ class LocalNode final : public Node {
         events_(std::move(events)),
         metrics_(open_reports(options_.inherited)) {}
 
-  Member member(int workers, int servers) override {
+  Member member(int workers, int listeners) override {
     Member member{options_.host, interface_of(options_.host), workers, {}};
-    auto ports = free_ports(options_.host, ports_needed(workers, servers));
+    auto ports = free_ports(options_.host, ports_needed(workers, listeners));
     // Without ports the workers will say what fails; most of them need none.
     member.ports = ports.ok() ? std::move(ports).value()
                               : std::vector<std::uint16_t>(
-                                    static_cast<std::size_t>(ports_needed(workers, servers)), 1);
+                                    static_cast<std::size_t>(ports_needed(workers, listeners)), 1);
     return member;
   }
 
@@ -130,9 +130,22 @@ class LocalNode final : public Node {
     start(place);
   }
 
+  // The command of its group, or of all.
+  Result<std::vector<std::string>> command_of(const Place& place) const {
+    const InGroup own = find_process(gang_.groups, process_number(gang_, place));
+    if (own.group == InGroup::kAbsent || gang_.groups[own.group].argv.empty()) {
+      return options_.argv;
+    }
+    std::vector<std::string> argv = gang_.groups[own.group].argv;
+    argv.front() = FALAJ_TRY(find_program(argv.front(), options_.inherited, options_.work_dir));
+    return argv;
+  }
+
   void start(const Place& place) {
+    auto argv = command_of(place);
+    if (!argv.ok()) return not_started(place, argv.error().message);
     exec::ChildSpec spec;
-    spec.argv = options_.argv;
+    spec.argv = std::move(argv).value();
     if (options_.local_rank == LocalRankArgument::kAppend) {
       spec.argv.push_back("--local_rank=" + std::to_string(place.local_rank));
     }
@@ -147,7 +160,7 @@ class LocalNode final : public Node {
     spec.limits.grace = options_.quick_grace;
     const int attempt = gang_.attempt;
     const int process = process_number(gang_, place);
-    const std::string name = process_name(place);
+    const std::string name = process_name(gang_, place);
     const std::string error_file = error_path(place);
     ::unlink(error_file.c_str());
     auto watched = std::make_shared<Watched>();
@@ -178,7 +191,7 @@ class LocalNode final : public Node {
   void not_started(const Place& place, const std::string& why) {
     events_.ended({gang_.attempt,
                    process_number(gang_, place),
-                   process_name(place),
+                   process_name(gang_, place),
                    ExitStatus{kCannotStart, 0},
                    {why},
                    "",
@@ -215,9 +228,9 @@ Result<std::string> find_program(const std::string& name, const Environment& env
     if (!name.empty() && path.starts_with('/') && is_program(path)) return path;
     at = end + 1;
   }
-  return Error(Code::kNotFound, "there is no program '" + name +
-                                    "' to launch; give its path, or "
-                                    "put its folder into PATH");
+  return Error(ErrorId::kFileUnreadable, "there is no program '" + name +
+                                             "' to launch; give its path, or "
+                                             "put its folder into PATH");
 }
 
 Result<std::unique_ptr<Node>> make_local_node(LocalNodeOptions options, NodeEvents events) {

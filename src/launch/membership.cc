@@ -81,24 +81,28 @@ void Membership::on(const WorkerEnded& event) {
     return worker_done();
   }
   if (event.status == ExitStatus{kExitReschedule, 0}) {
-    say("worker " + text(event.process) + " asks to be started again (75)");
+    say(called(event.process) + " asks to be started again (75)");
     return stop(StopWith::kNotice, std::nullopt);
   }
   failure_ = Failure{attempt_, event.process, node, event.status};
   if (event.status == ExitStatus{kExitUserError, 0}) {
-    return stop(StopWith::kQuick, Finish{kExitUserError, "worker " + text(event.process) +
-                                                             " says that trying again will not "
-                                                             "help (77)"});
+    return stop(StopWith::kQuick,
+                Finish{kExitUserError, called(event.process) + " says that trying again will not "
+                                                               "help (77)"});
   }
   crashed(event);
 }
 
 void Membership::crashed(const WorkerEnded& event) {
-  const std::string what = "worker " + text(event.process) + " failed: " + text(event.status);
+  const std::string what = called(event.process) + " failed: " + text(event.status);
   if (crashes_ >= policy_.restarts_max) {
-    return stop(StopWith::kQuick,
-                Finish{event.status.shell_code(),
-                       what + "; all " + text(policy_.restarts_max) + " restarts are used"});
+    return stop(
+        StopWith::kQuick,
+        Finish{
+            event.status.shell_code(),
+            what + (policy_.restarts_max == 0
+                        ? "; no crash is forgiven (--restarts N, of a TrainJob faults.crashes_max)"
+                        : "; all " + text(policy_.restarts_max) + " restarts are used")});
   }
   ++crashes_;
   if (policy_.on_crash == OnCrash::kKeepSurvivors) {
@@ -134,7 +138,7 @@ void Membership::on(const RuleMatched& event) {
   const auto found = running_.find(event.process);
   if (phase_ != Phase::kRunning || event.attempt != attempt_ || found == running_.end()) return;
   const std::string reason =
-      "worker " + text(event.process) + " printed what rule '" + event.rule + "' looks for";
+      called(event.process) + " printed what rule '" + event.rule + "' looks for";
   failure_ = Failure{attempt_, event.process, found->second, {}};
   if (event.action == RuleAction::kStop) return stop(StopWith::kQuick, Finish{1, reason});
   if (event.action == RuleAction::kExcludeNode) {
@@ -270,6 +274,10 @@ void Membership::finish(int code, std::string reason) {
 }
 
 void Membership::say(std::string text) { actions_.emplace_back(Say{std::move(text)}); }
+
+std::string Membership::called(int process) const {
+  return policy_.called ? policy_.called(process, world_) : "worker " + text(process);
+}
 
 int Membership::capacity() const {
   int sum = 0;

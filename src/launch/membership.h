@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -46,8 +47,10 @@ enum class RuleAction : std::uint8_t { kStop, kRetry, kExcludeNode };
 struct Policy {
   int workers_min = 1;
   int workers_max = 1;
-  int helpers = 0;       // Processes beside the workers (parameter servers), numbered after them.
-  int restarts_max = 0;  // Crashes that are forgiven.
+  int helpers = 0;  // Processes beside the workers (parameter servers), numbered after them.
+  // How a process of so many workers is told of; empty: "worker N".
+  std::function<std::string(int process, int world)> called{};
+  int restarts_max = 0;      // Crashes that are forgiven.
   int preemptions_max = -1;  // Losses of nodes and retries by rule that are forgiven; -1: all.
   OnCrash on_crash = OnCrash::kRestartAll;
   Joining joining = Joining::kClosed;
@@ -171,6 +174,7 @@ class Membership {
   void start();
   void finish(int code, std::string reason);
   void say(std::string text);
+  std::string called(int process) const;
   int capacity() const;  // At most workers_max.
   Duration next_pause();
   Node* find(const std::string& name);

@@ -45,7 +45,7 @@ class Node {
  public:
   virtual ~Node() = default;  // Kills what still runs.
   // Its member for the next gang, with ports that are free now.
-  virtual Member member(int workers, int servers) = 0;
+  virtual Member member(int workers, int listeners) = 0;
   virtual void start(const Gang& gang, int member) = 0;
   // One process of the gang that runs, again.
   virtual void start_one(int process) = 0;

@@ -1,6 +1,7 @@
 #include "net/address.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -64,6 +65,36 @@ bool is_public_v6(const in6_addr& address) {
 struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Result<Addresses> resolve(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  // The name first means IPv6 on some machines; what people type is 127.0.0.1.
+  if (host == "localhost") hints.ai_family = AF_INET;
+  addrinfo* found = nullptr;
+  const int looked = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (looked == 0) return Addresses(found);
+  return Error(Code::kInvalidArgument, "cannot listen on '" + host + "': " + gai_strerror(looked) +
+                                           "; give an address of this machine");
+}
+
+bool listens_on(int socket, const std::string& host, std::uint16_t port) {
+  int listens = 0;
+  socklen_t size = sizeof listens;
+  if (::getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0) return false;
+  sockaddr_storage bound{};
+  size = sizeof bound;
+  if (listens == 0 || ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+    return false;
+  }
+  const Result<Addresses> wanted = resolve(host, port);
+  if (!wanted.ok() || (*wanted)->ai_family != bound.ss_family) return false;
+  sockaddr_storage address{};
+  std::memcpy(&address, (*wanted)->ai_addr, (*wanted)->ai_addrlen);
+  return address_text(address) == address_text(bound) && (port == 0 || port == address_port(bound));
+}
 
 }  // namespace
 
@@ -154,19 +185,7 @@ std::string local_address(int socket) {
 }
 
 Result<int> listen_on(const std::string& host, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  // The name first means IPv6 on some machines; what people type is 127.0.0.1.
-  if (host == "localhost") hints.ai_family = AF_INET;
-  addrinfo* found = nullptr;
-  const int looked = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (looked != 0) {
-    return Error(Code::kInvalidArgument, "cannot listen on '" + host +
-                                             "': " + gai_strerror(looked) +
-                                             "; give an address of this machine");
-  }
-  const std::unique_ptr<addrinfo, FreeAddresses> owned(found);
+  const Addresses found = FALAJ_TRY(resolve(host, port));
   const int socket = ::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0) return listen_error(host, port, errno);
   const int on = 1;
@@ -177,6 +196,23 @@ Result<int> listen_on(const std::string& host, std::uint16_t port) {
     return listen_error(host, port, code);
   }
   return socket;
+}
+
+Result<int> take_over_or_listen(int left, const std::string& host, std::uint16_t port) {
+  if (left < 0) return listen_on(host, port);
+  if (listens_on(left, host, port) && ::fcntl(left, F_SETFD, FD_CLOEXEC) == 0 &&
+      ::fcntl(left, F_SETFL, O_NONBLOCK) == 0) {
+    return left;
+  }
+  ::close(left);
+  return listen_on(host, port);
+}
+
+Result<int> duplicate_listener(int socket) {
+  const int copy = ::fcntl(socket, F_DUPFD_CLOEXEC, 3);
+  if (copy >= 0) return copy;
+  return Error(Code::kResourceExhausted,
+               std::string("cannot keep a listening socket: ") + std::strerror(errno));
 }
 
 }  // namespace falaj::net

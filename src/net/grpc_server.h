@@ -65,6 +65,7 @@ void answer_message(const GrpcMethod& method, const Gate& gate, Request& request
 struct GrpcOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free one, see port().
+  int listening = -1;      // As ServerOptions::listening.
   ServerTls tls;
   unsigned pool_threads = 8;
   std::size_t pool_queue_max = 1024;
@@ -102,7 +103,10 @@ class GrpcServer {
   virtual std::uint16_t port() const = 0;
   // As Server::renew.
   virtual Status renew(const TlsIdentity& identity) = 0;
-  // Stops accepting, lets running calls finish up to `limit`. Idempotent.
+  // As Server::keep_listening.
+  virtual Result<int> keep_listening() const = 0;
+  // Stops accepting, tells clients to go elsewhere with further calls (GOAWAY), lets running calls
+  // finish up to `limit`. Idempotent.
   virtual void drain(Duration limit) = 0;
 };
 

@@ -51,6 +51,10 @@ struct Request {
   std::string tls_peer;
   std::string principal;                 // Who asks, e.g. "user:dev"; set by the gate.
   std::shared_ptr<const Caller> caller;  // Set by the gate as well; null before it ran.
+  // Monotonic nanoseconds: when its head, or over gRPC its message, was there; and how long the
+  // gate took.
+  std::int64_t begun = 0;
+  std::int64_t gate_nanos = 0;
   // When the client stops waiting, by its header X-Falaj-Timeout ("30s", at most a day).
   Timestamp deadline = Timestamp::max();
   // Seconds for the Retry-After header of a 429, if the gate gives one; 0: as usual for

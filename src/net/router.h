@@ -20,7 +20,7 @@ class Permission {
  public:
   // "objects.read", "audit.verify": lower-case words, one dot. Anything else stops the start.
   explicit Permission(std::string_view action) : action_(action) {}
-  // For what anyone may ask: health, version, the console's files.
+  // For what anyone may ask: health, sign-in, the console's files.
   static Permission anyone() { return Permission("public.read"); }
   const std::string& action() const { return action_; }
 
@@ -46,7 +46,7 @@ class Target {
     kBody,       // What the body names: the handler asks for each.
   };
 
-  // For what anyone may ask: health, version, the console's files.
+  // For what anyone may ask: health, sign-in, the console's files.
   static Target nothing() { return {Scope::kNothing, "", ""}; }
   static Target platform(std::string_view kind, std::string_view parameter = "") {
     return {Scope::kPlatform, kind, parameter};

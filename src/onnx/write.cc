@@ -1,5 +1,6 @@
 // The bytes of model.onnx: field numbers are those of the published onnx.proto.
 #include "onnx/graph.h"
+#include "onnx/internal/tree_node.h"
 #include "onnx/internal/words.h"
 #include "onnx/trees.h"
 #include "onnx/wire.h"
@@ -57,43 +58,6 @@ class Attributes {
   WireWriter& node_;
 };
 
-std::string tree_node(const Trees& trees) {
-  const bool classifier = trees.ensemble == Ensemble::kClassifier;
-  WireWriter node;
-  node.bytes(1, "input");
-  node.bytes(2, classifier ? "label" : "variable");
-  if (classifier) node.bytes(2, "probabilities");
-  node.bytes(3, "trees");
-  node.bytes(4, classifier ? kClassifierOp : kRegressorOp);
-  node.bytes(7, kMlDomain);
-  Attributes attributes(node);
-  attributes.integers("nodes_treeids", trees.treeids);
-  attributes.integers("nodes_nodeids", trees.nodeids);
-  attributes.integers("nodes_featureids", trees.featureids);
-  attributes.modes("nodes_modes", trees.modes);
-  attributes.numbers("nodes_values", trees.values);
-  attributes.integers("nodes_truenodeids", trees.truenodeids);
-  attributes.integers("nodes_falsenodeids", trees.falsenodeids);
-  if (!trees.missing_value_tracks_true.empty()) {
-    attributes.integers("nodes_missing_value_tracks_true", trees.missing_value_tracks_true);
-  }
-  if (!trees.hitrates.empty()) attributes.numbers("nodes_hitrates", trees.hitrates);
-  const std::string prefix = classifier ? "class_" : "target_";
-  attributes.integers(prefix + "treeids", trees.weight_treeids);
-  attributes.integers(prefix + "nodeids", trees.weight_nodeids);
-  attributes.integers(prefix + "ids", trees.weight_ids);
-  attributes.numbers(prefix + "weights", trees.weights);
-  if (!trees.base_values.empty()) attributes.numbers("base_values", trees.base_values);
-  if (classifier) {
-    attributes.integers("classlabels_int64s", trees.class_labels);
-  } else {
-    attributes.integer("n_targets", trees.targets);
-    attributes.text("aggregate_function", kAggregates[static_cast<std::size_t>(trees.aggregate)]);
-  }
-  attributes.text("post_transform", kTransforms[static_cast<std::size_t>(trees.transform)]);
-  return node.str();
-}
-
 // A tensor [N] or [N, columns].
 std::string value_info(std::string_view name, std::int64_t type, std::int64_t columns) {
   WireWriter shape;
@@ -125,12 +89,50 @@ std::string opset(std::string_view domain, std::int64_t version) {
 
 }  // namespace
 
+std::string tree_node(const Trees& trees, const TreeNodeNames& names) {
+  const bool classifier = trees.ensemble == Ensemble::kClassifier;
+  WireWriter node;
+  node.bytes(1, names.input);
+  if (classifier) node.bytes(2, names.label);
+  node.bytes(2, names.scores);
+  node.bytes(3, names.node);
+  node.bytes(4, classifier ? kClassifierOp : kRegressorOp);
+  node.bytes(7, kMlDomain);
+  Attributes attributes(node);
+  attributes.integers("nodes_treeids", trees.treeids);
+  attributes.integers("nodes_nodeids", trees.nodeids);
+  attributes.integers("nodes_featureids", trees.featureids);
+  attributes.modes("nodes_modes", trees.modes);
+  attributes.numbers("nodes_values", trees.values);
+  attributes.integers("nodes_truenodeids", trees.truenodeids);
+  attributes.integers("nodes_falsenodeids", trees.falsenodeids);
+  if (!trees.missing_value_tracks_true.empty()) {
+    attributes.integers("nodes_missing_value_tracks_true", trees.missing_value_tracks_true);
+  }
+  if (!trees.hitrates.empty()) attributes.numbers("nodes_hitrates", trees.hitrates);
+  const std::string prefix = classifier ? "class_" : "target_";
+  attributes.integers(prefix + "treeids", trees.weight_treeids);
+  attributes.integers(prefix + "nodeids", trees.weight_nodeids);
+  attributes.integers(prefix + "ids", trees.weight_ids);
+  attributes.numbers(prefix + "weights", trees.weights);
+  if (!trees.base_values.empty()) attributes.numbers("base_values", trees.base_values);
+  if (classifier) {
+    attributes.integers("classlabels_int64s", trees.class_labels);
+  } else {
+    attributes.integer("n_targets", trees.targets);
+    attributes.text("aggregate_function", kAggregates[static_cast<std::size_t>(trees.aggregate)]);
+  }
+  attributes.text("post_transform", kTransforms[static_cast<std::size_t>(trees.transform)]);
+  return node.str();
+}
+
 std::string write_trees(const Trees& trees, const Metadata& metadata) {
   WireWriter graph;
-  graph.bytes(1, tree_node(trees));
+  const bool classifier = trees.ensemble == Ensemble::kClassifier;
+  graph.bytes(1, tree_node(trees, {.scores = classifier ? "probabilities" : "variable"}));
   graph.bytes(2, "falaj");
   graph.bytes(11, value_info("input", kFloat, static_cast<std::int64_t>(trees.features)));
-  if (trees.ensemble == Ensemble::kClassifier) {
+  if (classifier) {
     graph.bytes(12, value_info("label", kInt64, 0));
     graph.bytes(12, value_info("probabilities", kFloat,
                                static_cast<std::int64_t>(trees.class_labels.size())));

@@ -251,6 +251,9 @@ Value to_value(const ModelVersion& version) {
   value["blobs"]["onnx"] = version.onnx.str();
   value["blobs"]["native"] = version.native.str();
   value["created_at"] = to_rfc3339(version.created_at);
+  if (version.proof.has("optimized_from")) {
+    value["optimized_from"] = version.proof["optimized_from"]["version"];
+  }
   return value;
 }
 

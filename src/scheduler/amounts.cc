@@ -122,6 +122,11 @@ Duration middle_run(const Job& job, const Policy& policy) {
   return std::min(known, job.max_run);
 }
 
+Timestamp gone_by(const Job& job, const Policy& policy, Timestamp now) {
+  const Duration run = job.max_run == Duration::max() ? upper_run(job, policy) : job.max_run;
+  return run.nanos > Timestamp::max().nanos - now.nanos ? Timestamp::max() : now + run;
+}
+
 std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) {
   return saturated(static_cast<Wide>(a) * b / c);
 }

@@ -44,6 +44,9 @@ Rates placed_rates(const Snapshot& snapshot, const Shape& shape, const Placement
 // The predicted remaining run time, upper and middle, never more than max_run.
 Duration upper_run(const Job& job, const Policy& policy);
 Duration middle_run(const Job& job, const Policy& policy);
+// When a job that starts now is gone for certain: by its limit, or as upper_run() where it has
+// none.
+Timestamp gone_by(const Job& job, const Policy& policy, Timestamp now);
 
 // a * b / c without overflow in between; c > 0. Saturates at kUnlimited.
 std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c);

@@ -164,19 +164,23 @@ struct Conformity {
     if (victim.started + (own.nanos > 0 ? own : p.preemption.min_run) > now) return false;
     auto mine = ancestors(s, job.queue), theirs = ancestors(s, victim.queue);
     const bool same = job.queue == victim.queue, cohort = mine.back() == theirs.back();
+    if (!same && (queue.reclaim == Reclaim::kNever ||
+                  (queue.reclaim == Reclaim::kLowerPriority && victim.priority >= job.priority))) {
+      return false;
+    }
     const Scope apart = same ? Scope::kQueue : cohort ? Scope::kCohort : Scope::kCluster;
     if (v.cause == PreemptCause::kPriority) {
       const bool may = same ? queue.within != WithinQueue::kNever : p.preemption.priority >= apart;
       return may && victim.priority < job.priority;
     }
     if (v.cause == PreemptCause::kOrder) {
-      const bool may = same && queue.within == WithinQueue::kLaterInOrder;
+      const bool later = std::pair(a[3], a[4]) < std::pair(b[3], b[4]);
+      const bool newer = same && later && queue.within == WithinQueue::kSubmittedLater;
       const bool margin = b[2] - a[2] >= std::max<std::int64_t>(1, p.preemption.margin);
-      return (may || p.preemption.order >= apart) && a[0] == b[0] &&
-             (a[1] == b[1] ? margin : a[1] < b[1]);
+      return a[0] == b[0] &&
+             (newer || (p.preemption.order >= apart && (a[1] == b[1] ? margin : a[1] < b[1])));
     }
-    if (queue.reclaim == Reclaim::kNever || same || !cohort) return false;
-    if (queue.reclaim == Reclaim::kLowerPriority && victim.priority >= job.priority) return false;
+    if (same || !cohort) return false;
     for (; !mine.empty() && !theirs.empty() && mine.back() == theirs.back(); mine.pop_back()) {
       theirs.pop_back();
     }

@@ -83,6 +83,7 @@ Gang Cycle::gang(Index job, std::uint32_t choice) const {
   gang.choice = choice;
   for (const TaskGroup& group : gang.shape->groups) gang.counts.push_back(group.min);
   gang.end = board.end_of(job);
+  gang.gone = gone_by(snapshot.jobs[job], policy, now);
   return gang;
 }
 

@@ -1,7 +1,7 @@
 #include "scheduler/decide.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "scheduler/cycle.h"
 #include "scheduler/elastic.h"
@@ -18,7 +18,7 @@ namespace {
 bool claim_holds(Cycle& cycle, Index i) {
   const Job& job = cycle.snapshot.jobs[i];
   const Shape& shape = cycle.shape(i);
-  const Timestamp end = cycle.board.end_of(i);
+  const Timestamp end = gone_by(job, cycle.policy, cycle.now);
   std::size_t at = 0;
   for (std::size_t g = 0; g < shape.groups.size(); ++g) {
     for (std::uint32_t k = 0; k < job.placement.counts[g]; ++k) {
@@ -85,7 +85,8 @@ class Turns {
     for (std::size_t s = 0; s < cycle.snapshot.shapes.size(); ++s) {
       first_[s + 1] = first_[s] + cycle.rules[s].choices;
       for (std::uint32_t c = 0; c < cycle.rules[s].choices; ++c) {
-        tried_.push_back({Timestamp::max(), {}, core_request(cycle.snapshot.shapes[s], c)});
+        tried_.push_back(
+            {Timestamp::max(), Timestamp::max(), {}, core_request(cycle.snapshot.shapes[s], c)});
       }
     }
     blocked_by_.assign(cycle.snapshot.queues.size(), kAbsent);
@@ -110,7 +111,8 @@ class Turns {
  private:
   // What is known of a shape at a choice of models.
   struct Tried {
-    Timestamp failed_end;  // Gangs that end then or later found no place.
+    Timestamp failed_end;   // Gangs that end then or later, and are gone …
+    Timestamp failed_gone;  // … then or later, found no place.
     Reason reason;
     Amounts request;
   };
@@ -133,8 +135,10 @@ class Turns {
   Cycle& cycle_;
   std::vector<std::size_t> first_;  // Per shape: position of its first choice in tried_.
   std::vector<Tried> tried_;
-  std::vector<Index> blocked_by_;                 // Per queue, in a strict FIFO.
-  std::unordered_set<std::uint64_t> no_victims_;  // Queue and shape for which none were found.
+  std::vector<Index> blocked_by_;  // Per queue, in a strict FIFO.
+  // Queue and shape for which none were found; where those who came earlier may push out more, by
+  // one that came then.
+  std::unordered_map<std::uint64_t, Timestamp> no_victims_;
   std::uint32_t failures_ = 0;
   std::uint32_t preemption_tries_ = 0;
 };
@@ -193,17 +197,18 @@ Reason Turns::start_at(Index job, std::uint32_t choice) {
     return reason;
   }
   // Nothing comes free while turns are taken: what found no place will find none.
-  if (cycle_.board.end_of(job) >= tried.failed_end) return tried.reason;
+  const Gang gang = cycle_.gang(job, choice);
+  if (gang.end >= tried.failed_end && gang.gone >= tried.failed_gone) return tried.reason;
   if (failures_ >= cycle_.budget.placement_tries) {
     Reason reason;
     reason.code = ReasonCode::kNotTried;
     return reason;
   }
-  const Gang gang = cycle_.gang(job, choice);
   Placed placed = cycle_.placer.place(cycle_.board.both(), gang, cycle_.board.narrow(gang.end));
   if (!placed.placement) {
     ++failures_;
     tried.failed_end = gang.end;
+    tried.failed_gone = gang.gone;
     tried.reason = capacity_reason(cycle_, job, placed);
     return tried.reason;
   }
@@ -217,12 +222,14 @@ Reason Turns::start_at(Index job, std::uint32_t choice) {
 
 bool Turns::preempt(Index job) {
   const std::uint64_t key = std::uint64_t{queue(job)} << 32 | cycle_.snapshot.jobs[job].shape;
-  if (preemption_tries_ >= cycle_.budget.preemption_tries || no_victims_.contains(key)) {
-    return false;
-  }
+  const Timestamp submitted = cycle_.snapshot.jobs[job].submitted;
+  const auto known = no_victims_.find(key);
+  const bool hopeless = known != no_victims_.end() && submitted >= known->second;
+  if (hopeless || preemption_tries_ >= cycle_.budget.preemption_tries) return false;
   ++preemption_tries_;
   if (preempt_for(cycle_, job)) return true;
-  no_victims_.insert(key);
+  const bool by_age = cycle_.snapshot.queues[queue(job)].within == WithinQueue::kSubmittedLater;
+  no_victims_[key] = by_age ? submitted : Timestamp::min();
   return false;
 }
 

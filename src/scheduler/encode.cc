@@ -157,7 +157,7 @@ constexpr MigProfile last(MigProfile) { return MigProfile::k7g; }
 constexpr NodeHealth last(NodeHealth) { return NodeHealth::kDown; }
 constexpr AllowanceKind last(AllowanceKind) { return AllowanceKind::kEnergy; }
 constexpr Reclaim last(Reclaim) { return Reclaim::kAny; }
-constexpr WithinQueue last(WithinQueue) { return WithinQueue::kLaterInOrder; }
+constexpr WithinQueue last(WithinQueue) { return WithinQueue::kSubmittedLater; }
 constexpr JobState last(JobState) { return JobState::kStopping; }
 constexpr Entitlement last(Entitlement) { return Entitlement::kFairShare; }
 constexpr Scope last(Scope) { return Scope::kCluster; }

@@ -1,6 +1,7 @@
 #include "scheduler/explain.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/units.h"
@@ -9,12 +10,32 @@
 namespace falaj::scheduler {
 namespace {
 
+// Milli-GPUs that are free for such a pod: of a GPU that is in use already nothing, or for a part
+// what those who cut it the same way have left.
+std::int64_t free_milli(const NodeState& state, const NodeClass& c, const GpuRequest& gpu) {
+  std::int64_t sum = 1000 * std::popcount(state.whole);
+  const bool instance = gpu.mig != MigProfile::kWhole;
+  if (!instance && gpu.fraction == 1000) return sum;
+  for (std::uint32_t d = 0; d < c.gpus; ++d) {
+    if (instance && state.slices[d] != 0) sum += 125 * (8 - std::popcount(state.slices[d]));
+    if (!instance && state.milli[d] != 0) sum += std::max(0, 1000 - state.milli[d]);
+  }
+  return sum;
+}
+
+// The first of the groups that want GPUs.
+const GpuRequest& gpu_of(const Shape& shape) {
+  const auto found = std::find_if(shape.groups.begin(), shape.groups.end(),
+                                  [](const TaskGroup& group) { return group.gpu.count > 0; });
+  return found == shape.groups.end() ? shape.groups.front().gpu : found->gpu;
+}
+
 // What of a flavor is free on nodes that the shape may use, in units of quota.
 std::int64_t free_units(const Cycle& cycle, const Gang& gang, Index flavor) {
   std::int64_t sum = 0;
   for (Index i = 0; i < cycle.snapshot.nodes.size(); ++i) {
     const Node& node = cycle.snapshot.nodes[i];
-    if ((gang.rules->zones >> node.zone & 1U) == 0 || !open_until(node, gang.end)) continue;
+    if ((gang.rules->zones >> node.zone & 1U) == 0 || !open_until(node, gang.gone)) continue;
     const NodeClass& c = cycle.snapshot.classes[node.node_class];
     const NodeState& state = cycle.board.both().at(i);
     if (flavor == kCpu) {
@@ -22,7 +43,7 @@ std::int64_t free_units(const Cycle& cycle, const Gang& gang, Index flavor) {
     } else if (flavor == kMemory) {
       sum += std::max<std::int64_t>(0, state.memory);
     } else if (c.gpu_flavor == flavor) {
-      sum += 1000 * std::popcount(state.whole);
+      sum += free_milli(state, c, gpu_of(*gang.shape));
     }
   }
   return sum;
@@ -96,12 +117,35 @@ std::string to_text(const Snapshot& snapshot, const Reason& reason, Timestamp no
     text += ": " + std::to_string(reason.missing);
   }
   if (reason.latest == Timestamp::max()) return text + "; does not start without a change";
-  constexpr std::int64_t kMinute = 60'000'000'000;
-  const auto minutes = [&](Timestamp t) {
-    return Duration::minutes(((t - now).nanos + kMinute - 1) / kMinute);
+  return text + "; starts in " + span_text(reason.earliest - now, Round::kDown) + " to " +
+         span_text(reason.latest - now, Round::kUp);
+}
+
+std::string span_text(Duration span, Round round) {
+  struct Unit {
+    std::int64_t seconds;
+    char name;
   };
-  return text + "; starts in " + falaj::to_string(minutes(reason.earliest)) + " to " +
-         falaj::to_string(minutes(reason.latest));
+  constexpr std::array<Unit, 4> kUnits{{{86'400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}}};
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const auto cut = [&](std::int64_t amount, std::int64_t unit) {
+    return (amount / unit + (round == Round::kUp && amount % unit != 0 ? 1 : 0)) * unit;
+  };
+  std::int64_t left = cut(std::max<std::int64_t>(0, span.nanos), kSecond) / kSecond;
+  const auto largest = [&] {
+    std::size_t at = 0;
+    while (at + 1 < kUnits.size() && left < kUnits[at].seconds) ++at;
+    return at;
+  };
+  // Rounding up may reach the next larger unit: 59m60s is 1h.
+  left = cut(left, kUnits[std::min(largest() + 1, kUnits.size() - 1)].seconds);
+  std::string text;
+  for (std::size_t at = largest(); at < kUnits.size() && left > 0; ++at) {
+    const std::int64_t count = left / kUnits[at].seconds;
+    if (count > 0) text += std::to_string(count) + kUnits[at].name;
+    left -= count * kUnits[at].seconds;
+  }
+  return text.empty() ? "0s" : text;
 }
 
 }  // namespace falaj::scheduler

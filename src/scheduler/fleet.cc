@@ -13,6 +13,13 @@ std::int64_t pod_watts(const NodeClass& c, const TaskGroup& group) {
   return gpu_milli(group.gpu) * c.watts_per_gpu / 1000;
 }
 
+// Its processors, memory and power. A cap that is overdrawn (it was lowered under its jobs) is no
+// concern of who takes no power.
+bool amounts_free(const NodeState& s, const NodeClass& c, const TaskGroup& group) {
+  const std::int64_t watts = pod_watts(c, group);
+  return s.cpu >= group.cpu && s.memory >= group.memory && (watts == 0 || s.watts >= watts);
+}
+
 std::uint16_t lowest_bits(std::uint16_t mask, std::uint32_t count) {
   std::uint16_t chosen = 0;
   for (; count > 0; --count) {
@@ -151,9 +158,7 @@ NodeState empty_state(const NodeClass& c, std::int64_t power_cap) {
 }
 
 std::optional<PodPlacement> fit(const NodeState& s, const NodeClass& c, const TaskGroup& group) {
-  if (s.cpu < group.cpu || s.memory < group.memory || s.watts < pod_watts(c, group)) {
-    return std::nullopt;
-  }
+  if (!amounts_free(s, c, group)) return std::nullopt;
   if (group.one_numa_node != 0) return fit_numa(s, c, group);
   if (group.gpu.count == 0) return PodPlacement{};
   const std::uint16_t gpus = choose(s, c, group.gpu, 0xffff);
@@ -193,15 +198,16 @@ void take(NodeState& s, const NodeClass& c, const TaskGroup& group, const PodPla
   if (pod.numa != 0xff) s.numa_cpu[pod.numa] -= group.cpu;
   if (group.gpu.count == 0) return;
   s.whole = static_cast<std::uint16_t>(s.whole & ~pod.gpus);
-  if (group.gpu.mig != MigProfile::kWhole) {
-    std::uint8_t& slices = s.slices[device_of(pod.gpus)];
-    slices = static_cast<std::uint8_t>(slices | mig_slices(group.gpu.mig, pod.mig_start));
-    return;
-  }
+  // None when its device is gone since it began.
   for (std::uint16_t rest = pod.gpus; rest != 0;
        rest = static_cast<std::uint16_t>(rest & (rest - 1))) {
-    std::uint16_t& milli = s.milli[device_of(rest)];
-    milli = static_cast<std::uint16_t>(milli + group.gpu.fraction);
+    const std::uint32_t d = device_of(rest);
+    if (group.gpu.mig != MigProfile::kWhole) {
+      s.slices[d] =
+          static_cast<std::uint8_t>(s.slices[d] | mig_slices(group.gpu.mig, pod.mig_start));
+    } else {
+      s.milli[d] = static_cast<std::uint16_t>(s.milli[d] + group.gpu.fraction);
+    }
   }
 }
 
@@ -215,6 +221,8 @@ void give(NodeState& s, const NodeClass& c, const TaskGroup& group, const PodPla
        rest = static_cast<std::uint16_t>(rest & (rest - 1))) {
     const std::uint32_t d = device_of(rest);
     if (group.gpu.mig != MigProfile::kWhole) {
+      // Of one that is nobody knows where, others may have some: all stays taken until it is gone.
+      if (pod.mig_start > 7) continue;
       s.slices[d] =
           static_cast<std::uint8_t>(s.slices[d] & ~mig_slices(group.gpu.mig, pod.mig_start));
     } else {
@@ -227,7 +235,7 @@ void give(NodeState& s, const NodeClass& c, const TaskGroup& group, const PodPla
 
 bool fits_at(const NodeState& s, const NodeClass& c, const TaskGroup& group,
              const PodPlacement& pod) {
-  if (s.cpu < group.cpu || s.memory < group.memory || s.watts < pod_watts(c, group)) return false;
+  if (!amounts_free(s, c, group)) return false;
   if (pod.numa != 0xff && s.numa_cpu[pod.numa] < group.cpu) return false;
   return gpus_free(s, group.gpu, pod);
 }

@@ -106,6 +106,22 @@ TEST(Fleet, keeps_within_the_power_cap) {
   EXPECT_EQ(fit_count(empty_state(s.classes[0], 1000), s.classes[0], group, 8), 2U);
 }
 
+TEST(Fleet, a_cap_that_is_overdrawn_keeps_out_only_who_takes_power) {
+  Snapshot s = cluster(1);
+  const Index queue = add_queue(s, "all", kAbsent, 8);
+  const Index runs = add_job(s, queue, add_shape(s, 1, 4));
+  s.jobs[runs].state = JobState::kRunning;
+  s.jobs[runs].placement = {{1}, {{0, 0x0f}}};
+  s.jobs[runs].started = kNow - Duration::hours(1);
+  s.nodes[0].power_cap = 1000;  // Four take 1600.
+  const Index cpu = add_job(s, queue, add_shape(s, 1, 0));
+  const Index gpu = add_job(s, queue, add_shape(s, 1, 1));
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
+  EXPECT_EQ(faults(s, Policy{}, kNow, d), std::vector<std::string>{});
+  EXPECT_TRUE(starts(d, cpu));
+  EXPECT_FALSE(starts(d, gpu));
+}
+
 TEST(Fleet, gives_back_exactly_what_was_taken) {
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Dice dice(seed);

@@ -268,7 +268,9 @@ class Forecaster {
       reason.latest = cycle_.now + cycle_.policy.preemption.grace;
     } else if (reason.code == ReasonCode::kBudget) {
       const Queue& queue = cycle_.snapshot.queues[reason.subject];
-      reason.earliest = reason.latest = queue.allowances[reason.flavor].window_end;
+      const Allowance& allowance = queue.allowances[reason.flavor];
+      if (reason.wanted > allowance.limit) return;  // Nor would the next window do.
+      reason.earliest = reason.latest = allowance.window_end;
     } else if (waits_its_turn(reason.code)) {
       const Job& job = cycle_.snapshot.jobs[hold.job];
       const Amounts& request = requests_[job.shape];

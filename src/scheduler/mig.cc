@@ -23,6 +23,7 @@ MigShape mig_shape(MigProfile profile) {
 }
 
 std::uint8_t mig_slices(MigProfile profile, std::uint32_t start) {
+  if (start > 7) return 0xff;
   const std::uint32_t run = (1U << mig_shape(profile).slices) - 1U;
   return static_cast<std::uint8_t>(run << start);
 }
@@ -49,7 +50,7 @@ std::string_view to_string(MigProfile profile) {
     case MigProfile::k1g:
       return "1g";
     case MigProfile::k1gDouble:
-      return "1g+me";
+      return "1g.double";
     case MigProfile::k2g:
       return "2g";
     case MigProfile::k3g:

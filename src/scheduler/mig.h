@@ -19,7 +19,7 @@ struct MigShape {
 // The same for A100 and H100. Slices 0 for kWhole.
 MigShape mig_shape(MigProfile profile);
 
-// The slices of an instance that begins at `start`, as bits.
+// The slices of an instance that begins at `start`, as bits: all when nobody knows where (0xff).
 std::uint8_t mig_slices(MigProfile profile, std::uint32_t start);
 
 // Where an instance may begin when `used` slices are taken: the last such place, which leaves room
@@ -30,7 +30,7 @@ std::uint8_t mig_start(MigProfile profile, std::uint8_t used);
 // sum to more than the GPU.
 std::int64_t mig_charge(MigProfile profile);
 
-// "1g", "1g+me" (double memory), "2g", …; "whole".
+// "1g", "1g.double" (one compute slice, two of memory), "2g", …; "whole".
 std::string_view to_string(MigProfile profile);
 
 }  // namespace falaj::scheduler

@@ -63,7 +63,8 @@ struct Gang {
   const ShapeRules* rules = nullptr;
   std::uint32_t choice = 0;
   std::vector<std::uint32_t> counts;  // Pods per group.
-  Timestamp end;                      // It may run until then.
+  Timestamp end;                      // It probably runs until then,
+  Timestamp gone;                     // … and for certain not after this: for drains.
   std::uint8_t any_health = 0;        // 1: as if every node were up, for saying what would help.
 };
 

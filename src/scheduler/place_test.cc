@@ -29,7 +29,7 @@ struct Place : ::testing::Test {
     gang.shape = &s.shapes[shape];
     gang.rules = &rules;
     for (const TaskGroup& group : gang.shape->groups) gang.counts.push_back(group.min);
-    gang.end = kNow;
+    gang.end = gang.gone = kNow;
     return placer.place(site, gang).placement;
   }
   std::set<Index> nodes(const std::optional<Placement>& placement) {

@@ -51,6 +51,7 @@ void Predictor::observe(const JobKind& kind, Duration run_time) {
   Kind& own = kinds_[kind];
   own.fast.add(bin, options_.fast_memory);
   own.slow.add(bin, options_.slow_memory);
+  ++own.ended;
   tenants_[kind.tenant].add(bin, options_.slow_memory);
   all_.add(bin, options_.slow_memory * 4);
 }
@@ -83,7 +84,25 @@ Predictor::Weights Predictor::mixture(const JobKind& kind) const {
 }
 
 Forecast Predictor::forecast(const JobKind& kind, Duration elapsed) const {
-  const Weights mix = mixture(kind);
+  return told(mixture(kind), elapsed);
+}
+
+std::optional<Forecast> Predictor::own_forecast(const JobKind& kind, Duration elapsed,
+                                                std::int64_t ended_min) const {
+  const auto own = kinds_.find(kind);
+  if (own == kinds_.end() || own->second.ended < ended_min) return std::nullopt;
+  Weights mix{};
+  const auto add = [&](const Histogram& part) {
+    for (std::size_t bin = 0; bin < mix.size(); ++bin) {
+      mix[bin] += part.weight[bin] / part.total / 2;
+    }
+  };
+  add(own->second.slow);
+  add(own->second.fast);
+  return told(mix, elapsed);
+}
+
+Forecast Predictor::told(const Weights& mix, Duration elapsed) {
   const int first = bin_of(elapsed);
   const double begin = elapsed.as_seconds();
   const auto& edge = edges();

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "base/time.h"
@@ -52,6 +53,10 @@ class Predictor {
   void observe(const JobKind& kind, Duration run_time);
   // For a job that has run for `elapsed`. Without any history: a wide guess. O(kBins).
   Forecast forecast(const JobKind& kind, Duration elapsed) const;
+  // By jobs of this very kind alone, whatever others did: nothing before `ended_min` of them have
+  // ended. What is charged by it cannot be moved by anybody else's jobs.
+  std::optional<Forecast> own_forecast(const JobKind& kind, Duration elapsed,
+                                       std::int64_t ended_min) const;
 
   static int bin_of(Duration run_time);
   static Duration bin_begin(int bin);
@@ -66,7 +71,9 @@ class Predictor {
   struct Kind {
     Histogram fast;
     Histogram slow;
+    std::int64_t ended = 0;
   };
+  static Forecast told(const Weights& mix, Duration elapsed);
   Weights mixture(const JobKind& kind) const;
   void blend(Weights& mix, const Histogram& own) const;
 

@@ -41,6 +41,24 @@ TEST(Predictor, falls_back_to_the_tenant_for_a_new_kind) {
   EXPECT_GT(p50(predictor, {.tenant = 2, .name = 0, .gpus = 4}), 10'000);
 }
 
+TEST(Predictor, what_a_kind_says_by_itself_is_moved_by_nobody_else) {
+  constexpr JobKind kOther{.tenant = 2, .name = 0, .gpus = 1};
+  Predictor predictor;
+  for (int i = 0; i < 1000; ++i) predictor.observe(kOther, Duration::seconds(1));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(predictor.own_forecast(kKind, Duration{}, 5)) << i;
+    predictor.observe(kKind, Duration::seconds(1000));
+  }
+  const auto before = predictor.own_forecast(kKind, Duration{}, 5);
+  ASSERT_TRUE(before);
+  EXPECT_NEAR(before->p90.as_seconds(), 1000, 200);
+  for (int i = 0; i < 1000; ++i) predictor.observe(kOther, Duration::days(9));
+  const auto after = predictor.own_forecast(kKind, Duration{}, 5);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->p90, before->p90);
+  EXPECT_EQ(after->p50, before->p50);
+}
+
 // One that outlived the short jobs is one of the long ones.
 TEST(Predictor, does_not_trust_a_prediction_that_was_outlived) {
   Predictor predictor;

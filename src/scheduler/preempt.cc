@@ -58,18 +58,33 @@ bool may_by_priority(const Cycle& cycle, const Job& job, const Job& victim) {
   return in_scope(cycle, cycle.policy.preemption.priority, job.queue, victim.queue);
 }
 
+// In a queue that says so, who came later gives way among its priority. No margin is needed: who
+// came first never changes, and may_claim() still asks that the order agrees.
+bool came_later(const Cycle& cycle, const Job& job, const Job& victim) {
+  if (job.queue != victim.queue || job.priority != victim.priority) return false;
+  if (cycle.snapshot.queues[job.queue].within != WithinQueue::kSubmittedLater) return false;
+  return job.submitted != victim.submitted ? job.submitted < victim.submitted : job.id < victim.id;
+}
+
 bool may_by_order(const Cycle& cycle, Index j, Index v) {
   const Job& job = cycle.snapshot.jobs[j];
   const Job& victim = cycle.snapshot.jobs[v];
+  if (came_later(cycle, job, victim)) return true;
   const Rank& mine = cycle.ranks[j];
   const Rank& theirs = cycle.ranks[v];
   if (victim.priority != job.priority || !mine.before(theirs)) return false;
   if (mine.urgent == theirs.urgent && theirs.score - mine.score < cycle.policy.preemption.margin) {
     return false;
   }
-  const bool own = job.queue == victim.queue &&
-                   cycle.snapshot.queues[job.queue].within == WithinQueue::kLaterInOrder;
-  return own || in_scope(cycle, cycle.policy.preemption.order, job.queue, victim.queue);
+  return in_scope(cycle, cycle.policy.preemption.order, job.queue, victim.queue);
+}
+
+// Whether the job's queue lets it push out that one of another queue, by whatever right.
+bool may_reach(const Cycle& cycle, const Job& job, const Job& victim) {
+  if (job.queue == victim.queue) return true;
+  const Reclaim reclaim = cycle.snapshot.queues[job.queue].reclaim;
+  return reclaim == Reclaim::kAny ||
+         (reclaim == Reclaim::kLowerPriority && victim.priority < job.priority);
 }
 
 bool has_run_enough(const Cycle& cycle, const Job& victim) {
@@ -87,7 +102,6 @@ class Attempt {
         gang_(cycle.gang(job, choice)),
         request_(core_request(cycle.shape(job), choice)),
         before_(cycle.marks()),
-        may_reclaim_(cycle.snapshot.queues[cycle.snapshot.jobs[job].queue].reclaim),
         theirs_(cycle.snapshot.jobs.size(), 0) {
     for (std::size_t i = 0; i < before_.jobs.size(); ++i) {
       theirs_[before_.jobs[i]] = before_.heights[i];
@@ -135,7 +149,6 @@ class Attempt {
   Gang gang_;
   Amounts request_;
   const Marks& before_;  // Cycle remembers them; nobody asks for others while this runs.
-  Reclaim may_reclaim_;
   std::optional<std::uint8_t> mine_;   // Heights at which the job would be entitled, once asked.
   std::vector<std::uint8_t> theirs_;   // Heights at which each running job is.
   std::vector<Candidate> candidates_;  // Cheapest first.
@@ -178,13 +191,10 @@ void Attempt::collect() {
 // By what right the job may push out `v`; nullopt: by none.
 std::optional<PreemptCause> Attempt::cause_over(Index v) {
   const Job& victim = cycle_.snapshot.jobs[v];
-  if (!has_run_enough(cycle_, victim)) return std::nullopt;
+  if (!has_run_enough(cycle_, victim) || !may_reach(cycle_, job(), victim)) return std::nullopt;
   if (may_by_priority(cycle_, job(), victim)) return PreemptCause::kPriority;
   if (may_by_order(cycle_, job_, v)) return PreemptCause::kOrder;
-  if (may_reclaim_ == Reclaim::kNever || job().queue == victim.queue) return std::nullopt;
-  if (may_reclaim_ == Reclaim::kLowerPriority && victim.priority >= job().priority) {
-    return std::nullopt;
-  }
+  if (job().queue == victim.queue) return std::nullopt;
   const QuotaTree& tree = cycle_.board.tree();
   const Fork fork = fork_of(tree, job().queue, victim.queue);
   if (fork.mine == kAbsent) return std::nullopt;
@@ -269,7 +279,7 @@ Index Attempt::climb(std::size_t i, std::size_t g, Ladder& ladder) const {
       const Node& node = cycle_.snapshot.nodes[pod.node];
       if (!gang_.rules->allows(gang_.choice, g, gang_.counts.size(), node.node_class,
                                cycle_.snapshot.classes.size()) ||
-          (gang_.rules->zones >> node.zone & 1U) == 0 || !open_until(node, gang_.end)) {
+          (gang_.rules->zones >> node.zone & 1U) == 0 || !open_until(node, gang_.gone)) {
         continue;
       }
       if (ladder.slot[pod.node] == kAbsent) {

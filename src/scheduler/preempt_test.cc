@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "scheduler/testing/cluster.h"
 
 namespace falaj::scheduler {
@@ -100,12 +102,50 @@ TEST(Preempt, gives_a_gang_the_nodes_with_the_cheapest_victims_and_spares_the_ot
 
 TEST(Preempt, never_takes_a_running_job_for_one_of_equal_rank) {
   OneQueue w;
-  w.s.queues[w.queue].within = WithinQueue::kLaterInOrder;
+  w.s.queues[w.queue].within = WithinQueue::kSubmittedLater;
   w.runs(w.waits(w.queue, w.whole), {{0, 0xff}});
   w.waits(w.queue, w.whole);
   Policy policy = impatient();
   policy.preemption.margin = 0;
   EXPECT_TRUE(w.decided(policy).preempt.empty());
+}
+
+TEST(Preempt, who_came_later_gives_way_in_a_queue_that_says_so) {
+  OneQueue w;
+  const Index first = w.waits(w.queue, w.whole);
+  const Index later = w.runs(w.waits(w.queue, w.whole), {{0, 0xff}});
+  EXPECT_TRUE(w.decided().preempt.empty()) << "unless it says so, only a priority counts";
+  w.s.queues[w.queue].within = WithinQueue::kSubmittedLater;
+  const Decisions d = w.decided();
+  ASSERT_EQ(d.preempt.size(), 1U);
+  EXPECT_EQ(d.preempt[0].job, later);
+  EXPECT_EQ(d.preempt[0].for_job, first);
+  EXPECT_EQ(d.preempt[0].cause, PreemptCause::kOrder);
+  apply(w.s, d, kNow);
+  leave(w.s);
+  Settled settled = settle(w.s, impatient(), kNow);
+  EXPECT_TRUE(settled.fixed_point);
+  EXPECT_EQ(settled.preemptions, 0U) << "the later one does not come back for it";
+  EXPECT_EQ(set_of(w.s), std::set<std::uint64_t>{w.s.jobs[first].id});
+}
+
+TEST(Preempt, who_came_first_but_goes_later_by_the_policy_pushes_nobody_out) {
+  OneQueue w;
+  w.s.queues[w.queue].within = WithinQueue::kSubmittedLater;
+  w.waits(w.queue, w.whole, 0, Duration::hours(9));
+  w.runs(w.waits(w.queue, w.whole, 0, Duration::minutes(1)), {{0, 0xff}});
+  EXPECT_TRUE(w.decided().preempt.empty()) << "the shorter one would come back at once";
+}
+
+TEST(Preempt, one_who_came_earlier_is_tried_though_one_before_it_in_order_found_nobody) {
+  OneQueue w;
+  w.s.queues[w.queue].within = WithinQueue::kSubmittedLater;
+  const Index early = w.waits(w.queue, w.whole, 0, Duration::hours(2));
+  w.runs(w.waits(w.queue, w.whole, 0, Duration::hours(3)), {{0, 0xff}});
+  w.waits(w.queue, w.whole, 0, Duration::hours(1));
+  const Decisions d = w.decided();
+  ASSERT_EQ(d.preempt.size(), 1U);
+  EXPECT_EQ(d.preempt[0].for_job, early);
 }
 
 TEST(Preempt, by_order_needs_the_margin) {
@@ -143,6 +183,28 @@ TEST(Preempt, reclaims_what_another_queue_has_borrowed) {
   apply(w.s, d, kNow);
   leave(w.s);
   EXPECT_TRUE(starts(w.decided(), mine));
+}
+
+TEST(Preempt, a_queue_that_reclaims_nothing_pushes_nobody_out_of_others_by_any_right) {
+  TwoQueues w;
+  for (Index n = 0; n < 2; ++n) {
+    w.runs(w.waits(w.a, w.whole, 0, Duration::hours(9)), {{n, 0xff}});
+  }
+  const Index waits = w.waits(w.b, w.whole, 5, Duration::minutes(1));
+  Policy policy = impatient();
+  const auto cause = [&](Reclaim reclaim) -> std::optional<PreemptCause> {
+    w.s.queues[w.b].reclaim = reclaim;
+    const Decisions d = w.decided(policy);
+    return d.preempt.empty() ? std::nullopt : std::optional(d.preempt[0].cause);
+  };
+  policy.preemption.priority = Scope::kCluster;
+  EXPECT_EQ(cause(Reclaim::kAny), PreemptCause::kPriority);
+  EXPECT_EQ(cause(Reclaim::kLowerPriority), PreemptCause::kPriority);
+  EXPECT_EQ(cause(Reclaim::kNever), std::nullopt);
+  w.s.jobs[waits].priority = 0;
+  policy.preemption.order = Scope::kCluster;
+  EXPECT_EQ(cause(Reclaim::kAny), PreemptCause::kOrder);
+  EXPECT_EQ(cause(Reclaim::kLowerPriority), std::nullopt) << "theirs is not lower";
 }
 
 TEST(Preempt, takes_pods_beyond_the_minimum_before_whole_jobs) {
@@ -251,7 +313,7 @@ TEST_F(Loop, kueue_14543_victims_of_the_own_queue_do_not_open_the_way_to_others)
     const Index a = queue("a", left, 200);
     const Index b = queue("b", left, 100);
     const Index c = queue("c", right, 300);
-    for (const Index q : {a, b, c}) s.queues[q].within = WithinQueue::kLaterInOrder;
+    for (const Index q : {a, b, c}) s.queues[q].within = WithinQueue::kSubmittedLater;
     job(a, 200, 0);
     job(a, 200, 0);
     job(b, 100, 0);

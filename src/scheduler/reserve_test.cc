@@ -107,6 +107,23 @@ TEST(Explain, says_what_is_missing_and_when) {
             "quota: queue risk lacks 1 of gpu.a100; starts ");
 }
 
+TEST(Explain, tells_spans_in_two_units) {
+  const auto down = [](std::int64_t milliseconds) {
+    return span_text(Duration::milliseconds(milliseconds), Round::kDown);
+  };
+  const auto up = [](std::int64_t milliseconds) {
+    return span_text(Duration::milliseconds(milliseconds), Round::kUp);
+  };
+  EXPECT_EQ(down(-5000) + " " + up(-5000), "0s 0s");
+  EXPECT_EQ(down(1000) + " " + up(3100), "1s 4s");
+  EXPECT_EQ(down(59'999) + " " + up(59'001), "59s 1m");
+  EXPECT_EQ(down(90'000) + " " + up(120'000), "1m30s 2m");
+  EXPECT_EQ(down(3'599'000) + " " + up(3'599'001), "59m59s 1h");
+  EXPECT_EQ(down(65'820'000) + " " + up(65'821'000), "18h17m 18h18m");
+  EXPECT_EQ(down(86'399'999) + " " + up(86'399'000), "23h59m 1d");
+  EXPECT_EQ(down(3'599'000 + 7 * 86'400'000LL), "7d");
+}
+
 TEST(Explain, the_smallest_change_is_enough_and_one_less_is_not) {
   Snapshot s = cluster(1);
   const Index queue = add_queue(s, "risk", kAbsent, 3);
@@ -117,6 +134,25 @@ TEST(Explain, the_smallest_change_is_enough_and_one_less_is_not) {
   EXPECT_FALSE(starts(decide(s, Policy{}, kNow, Budget{}), waits));
   s.queues[queue].quotas[0].nominal += 1;
   EXPECT_TRUE(starts(decide(s, Policy{}, kNow, Budget{}), waits));
+}
+
+TEST(Explain, counts_what_is_left_of_a_shared_gpu) {
+  Snapshot s = cluster(1, 1);
+  const Index queue = add_queue(s, "risk", kAbsent, 8);
+  const auto part = [&](std::int64_t fraction) {
+    const Index shape = add_shape(s, 1, 1);
+    s.shapes[shape].groups[0].gpu.fraction = fraction;
+    return shape;
+  };
+  const Index runs = add_job(s, queue, part(700));
+  s.jobs[runs].state = JobState::kRunning;
+  s.jobs[runs].placement = {{1}, {{0, 1}}};
+  s.jobs[runs].started = kNow;
+  add_job(s, queue, part(500));
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
+  ASSERT_EQ(d.hold.size(), 1U);
+  EXPECT_EQ(d.hold[0].reason.code, ReasonCode::kCapacity);
+  EXPECT_EQ(d.hold[0].reason.missing, 200);
 }
 
 TEST(Explain, tells_scattered_from_full_and_impossible_from_closed) {

@@ -98,7 +98,8 @@ struct Allowance {
 };
 
 enum class Reclaim : std::uint8_t { kNever, kLowerPriority, kAny };
-enum class WithinQueue : std::uint8_t { kNever, kLowerPriority, kLaterInOrder };
+// kSubmittedLater: a lower priority, or the same and submitted later.
+enum class WithinQueue : std::uint8_t { kNever, kLowerPriority, kSubmittedLater };
 
 struct Queue {
   std::string name;
@@ -106,7 +107,7 @@ struct Queue {
   std::vector<Quota> quotas;     // A flavor that is not listed has nominal 0.
   std::int64_t weight = 1000;    // Its part of what is shared, in thousandths.
   std::int64_t decayed_use = 0;  // Weighted unit-seconds used, halved per half-life: see quota.h.
-  Reclaim reclaim = Reclaim::kAny;  // Whom its jobs may push out of other queues that borrow.
+  Reclaim reclaim = Reclaim::kAny;  // Whom its jobs may push out of other queues, by any right.
   WithinQueue within = WithinQueue::kLowerPriority;
   Duration min_run = Duration{};  // Its jobs run at least so long between preemptions.
   std::vector<Allowance> allowances;

@@ -40,6 +40,9 @@ struct Verifier {
     const Duration known = job.remaining_p90.nanos > 0 ? job.remaining_p90 : p.unknown_run;
     return std::min(std::max(known, job.remaining_p50), job.max_run);
   }
+  Duration latest(const Job& job) const {
+    return job.max_run == Duration::max() ? upper(job) : job.max_run;
+  }
 
   // --- Outcomes: one for everybody who waits, of whole gangs; and from them who holds what.
   void whole(Index job, const Placement& where) {
@@ -105,7 +108,8 @@ struct Verifier {
       }
       for (const auto zones : want.data_zones) need("zone", job, zones >> node.zone & 1U);
       need("closed", job, node.health == NodeHealth::kUp);
-      need("closed", job, node.drain_at >= now + upper(s.jobs[job]));
+      const Duration until = node.drain_at - now;
+      need("closed", job, node.drain_at == Timestamp::max() || until >= latest(s.jobs[job]));
       need("far", job, domain(at.node) == domain(where.pods[0].node));
       need("label", job, (want.labels_required & ~c.labels) == 0);
       need("label", job, (want.labels_forbidden & c.labels) == 0);
@@ -139,7 +143,8 @@ struct Verifier {
       take("node", at.node, 2, power, s.nodes[at.node].power_cap);
       if (at.numa != 0xff) take("node", at.node, 3U + at.numa, g.cpu, c.cpu / c.numa_nodes);
       // A GPU is eight slices; an instance takes all of some, a fraction some of all.
-      const int slices = cut(g) ? ((1 << profile(g)[0]) - 1) << (at.mig_start & 7) : 0xff;
+      const bool known = cut(g) && at.mig_start < 8;  // Else it may be anywhere on its device.
+      const int slices = known ? ((1 << profile(g)[0]) - 1) << at.mig_start : 0xff;
       for (Index i = 0; i < 8 * kMaxDevices; ++i) {
         if ((at.gpus >> i / 8 & 1) == 0 || (slices >> i % 8 & 1) == 0) continue;
         take("node", at.node, 300 + i, cut(g) ? 1000 : g.gpu.fraction, 1000);

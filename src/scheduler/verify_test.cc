@@ -147,6 +147,10 @@ TEST_F(Planted, a_node_that_is_closed_or_closes_too_soon) {
   s.nodes[3].health = NodeHealth::kUp;
   s.nodes[3].drain_at = kNow + Duration::minutes(59);
   EXPECT_TRUE(caught("closed"));
+  s.nodes[3].drain_at = kNow + Duration::minutes(61);
+  EXPECT_FALSE(caught("closed"));
+  for (Job& job : s.jobs) job.max_run = Duration::hours(2);  // More than it is expected to take.
+  EXPECT_TRUE(caught("closed"));
 }
 
 TEST_F(Planted, labels_that_are_missing_or_forbidden) {

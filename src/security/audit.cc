@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "crypto/base64.h"
+#include "security/audit/request_ids.h"
 #include "security/audit/tiles.h"
 #include "security/audit/verify.h"
 
@@ -113,6 +114,23 @@ std::string about_opening(std::int64_t sequence, const std::string& name) {
   return "audit/" + std::to_string(sequence) + "/" + name;
 }
 
+// The commitment into the entry, what opens it into the side table under the key of `project`.
+Status commit_text(SqlTransaction& tx, OpeningVault* openings, const std::string& project,
+                   const PersonalText& personal, AuditEntry& entry) {
+  const std::string salt = crypto::system_random().bytes(kSaltBytes);
+  entry.detail[personal.name] = commitment_of(salt, personal.text);
+  if (openings == nullptr) return {};
+  Value opening;
+  opening["salt"] = crypto::base64(salt);
+  opening["text"] = personal.text;
+  const std::string sealed = FALAJ_TRY(
+      openings->seal(project, about_opening(entry.sequence, personal.name), to_json(opening)));
+  FALAJ_TRY(
+      tx.execute("INSERT INTO audit_openings (sequence, name, project, sealed) VALUES (?, ?, ?, ?)",
+                 {entry.sequence, personal.name, project, crypto::base64(sealed)}));
+  return {};
+}
+
 }  // namespace
 
 const storage::Migration kAuditMigration{
@@ -169,17 +187,7 @@ Result<EntryPlace> Audit::next_place(SqlTransaction& tx) {
 Result<AuditEntry> Audit::commit_texts(SqlTransaction& tx, const AuditEvent& event,
                                        AuditEntry entry) {
   for (const PersonalText& personal : event.personal) {
-    const std::string salt = crypto::system_random().bytes(kSaltBytes);
-    entry.detail[personal.name] = commitment_of(salt, personal.text);
-    if (openings_ == nullptr) continue;
-    Value opening;
-    opening["salt"] = crypto::base64(salt);
-    opening["text"] = personal.text;
-    const std::string sealed = FALAJ_TRY(openings_->seal(
-        entry.project, about_opening(entry.sequence, personal.name), to_json(opening)));
-    FALAJ_TRY(tx.execute(
-        "INSERT INTO audit_openings (sequence, name, project, sealed) VALUES (?, ?, ?, ?)",
-        {entry.sequence, personal.name, entry.project, crypto::base64(sealed)}));
+    FALAJ_TRY(commit_text(tx, openings_, entry.project, personal, entry));
   }
   return entry;
 }
@@ -195,12 +203,20 @@ Result<AuditEntry> Audit::append(SqlTransaction& tx, const RequestContext& conte
   entry.project = context.project.str();
   entry.action = event.action;
   entry.object = event.object;
-  entry.request_id = context.request_id;
+  const RequestIds ids = request_ids_of(context.request_id);
+  entry.request_id = ids.ours;
   entry.detail = event.detail;
   if (!event.personal.empty()) {
     auto committed = commit_texts(tx, event, std::move(entry));
     if (!committed.ok()) return unwritten(committed.error());
     entry = std::move(committed).value();
+  }
+  if (!ids.chosen.empty()) {
+    // Of no project, so under the machine's key: an entry about a project whose keys are gone can
+    // still be written.
+    const PersonalText chosen{"request_id", std::string(ids.chosen)};
+    const Status committed = commit_text(tx, openings_, "", chosen, entry);
+    if (!committed.ok()) return unwritten(committed.error());
   }
   std::string bytes = FALAJ_TRY(canonical_entry(entry));
   entry.hash = crypto::leaf_hash(bytes).hex();
@@ -225,16 +241,17 @@ Status Audit::record_all(const std::vector<AuditRecord>& records) {
   std::vector<EntryDraft> drafts;
   drafts.reserve(records.size());
   for (const auto& [context, event] : records) {
-    drafts.push_back(
-        FALAJ_TRY(draft_entry({context.principal.id, context.project.str(), event.action,
-                               event.object, context.request_id, event.detail})));
+    drafts.push_back(FALAJ_TRY(
+        draft_entry({context.principal.id, context.project.str(), event.action, event.object,
+                     request_ids_of(context.request_id).ours, event.detail})));
   }
   return store_.write([&](SqlTransaction& tx) -> Status {
     EntryPlace place = FALAJ_TRY(next_place(tx));
     SqlParams row(6);
     for (std::size_t i = 0; i < records.size(); ++i, ++place.sequence) {
       const auto& [context, event] = records[i];
-      if (!event.personal.empty()) {  // Its commitments depend on its place.
+      // Commitments depend on the entry's place.
+      if (!event.personal.empty() || !request_ids_of(context.request_id).chosen.empty()) {
         const AuditEntry made = FALAJ_TRY(append(tx, context, event));
         place.at = made.at;
         place.clock_behind = made.clock_behind;

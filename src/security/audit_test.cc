@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "crypto/merkle.h"
+#include "security/audit/request_ids.h"
 #include "storage/open.h"
 #include "storage/testing/temp_folder.h"
 
@@ -236,6 +237,80 @@ TEST_F(AuditLog, a_personal_text_is_a_commitment_that_can_be_opened_and_forgotte
   EXPECT_TRUE(audit_.openings(sequence)->empty());
   EXPECT_EQ(audit_.erase_openings(context_, sequence).error().code, Code::kNotFound);
   EXPECT_TRUE(audit_.verify().ok());
+}
+
+TEST(RequestIds, say_nothing_of_what_a_caller_chose) {
+  const std::string carried = carry_chosen_id("user:u_1", "layla.784-1980-7654321-1");
+  const RequestIds ids = request_ids_of(carried);
+  EXPECT_EQ(ids.chosen, "layla.784-1980-7654321-1");
+  EXPECT_EQ(ids.told(), ids.chosen);
+  EXPECT_EQ(ids.ours.size(), 16U);
+  EXPECT_EQ(ids.ours.find("784"), std::string_view::npos);
+  EXPECT_EQ(carried, carry_chosen_id("user:u_1", "layla.784-1980-7654321-1"))
+      << "all entries of one request have one";
+  EXPECT_NE(ids.ours, request_ids_of(carry_chosen_id("user:u_2", std::string(ids.chosen))).ours)
+      << "two callers with the same id are two requests";
+  EXPECT_EQ(request_ids_of("5f0c").ours, "5f0c");
+  EXPECT_EQ(request_ids_of("5f0c").told(), "5f0c");
+}
+
+TEST_F(AuditLog, an_id_that_the_caller_chose_is_a_commitment) {
+  MarkingVault vault;
+  audit_.set_openings(&vault);
+  RequestContext chosen = context_;
+  chosen.request_id = carry_chosen_id("user:dev", "layla.784-1980-7654321-1");
+  Value detail;
+  detail["count"] = 7;
+  const AuditEntry one = audit_.record(chosen, {"x.y", "", detail}).value();
+  // Also among others that are written with one commit, and beside a text of the event's own.
+  ASSERT_TRUE(audit_
+                  .record_all({{context_, {"x.y", "", detail}},
+                               {chosen, {"x.y", "", Value()}},
+                               {chosen, {"x.y", "", Value(), {{"reason", "Fatima called"}}}},
+                               {context_, {"x.y", "", detail}}})
+                  .ok());
+  for (const std::string& line : audit_.lines(one.sequence, 10).value()) {
+    EXPECT_EQ(line.find("layla"), std::string::npos) << line;
+  }
+  for (const std::int64_t sequence : {one.sequence, one.sequence + 2, one.sequence + 3}) {
+    const AuditEntry entry = audit_.get(sequence).value();
+    EXPECT_EQ(entry.request_id, request_ids_of(chosen.request_id).ours);
+    const auto openings = audit_.openings(sequence).value();
+    ASSERT_FALSE(openings.empty());
+    const Opening& last = openings.back();
+    EXPECT_EQ(last.name, "request_id");
+    EXPECT_EQ(last.text, "layla.784-1980-7654321-1");
+    EXPECT_EQ(entry.detail.text("request_id"), commitment_of(last.salt, last.text));
+  }
+  EXPECT_EQ(audit_.get(one.sequence)->detail.integer("count"), 7);
+  EXPECT_EQ(audit_.get(one.sequence + 1)->request_id, "request-1");
+  EXPECT_FALSE(audit_.get(one.sequence + 4)->detail.has("request_id"));
+  EXPECT_EQ(audit_.erase_openings(context_, one.sequence + 3).value_or(0), 2);
+  EXPECT_TRUE(audit_.openings(one.sequence + 3)->empty());
+  EXPECT_TRUE(audit_.verify().ok());
+}
+
+// A vault that has lost the keys of projects, as after shredding.
+class ShreddedVault final : public OpeningVault {
+ public:
+  Result<std::string> seal(const std::string& project, std::string_view,
+                           std::string_view plaintext) override {
+    if (!project.empty()) return Error(ErrorId::kKeyMissing, "it was shredded");
+    return std::string(plaintext);
+  }
+  Result<std::string> open(const std::string&, std::string_view, std::string_view sealed) override {
+    return std::string(sealed);
+  }
+};
+
+TEST_F(AuditLog, a_caller_s_id_does_not_keep_an_entry_about_a_shredded_project_from_being_written) {
+  ShreddedVault vault;
+  audit_.set_openings(&vault);
+  RequestContext chosen = context_;
+  chosen.request_id = carry_chosen_id("user:dev", "mine");
+  const auto entry = audit_.record(chosen, {"key.shred", "", Value()});
+  ASSERT_TRUE(entry.ok()) << entry.error().message;
+  EXPECT_EQ(audit_.openings(entry->sequence)->front().text, "mine");
 }
 
 TEST_F(AuditLog, a_change_fails_when_its_entry_cannot_be_written) {

@@ -7,6 +7,8 @@ namespace falaj::serving {
 namespace {
 
 constexpr std::int64_t kCacheBytesMin = 64 << 10;
+constexpr Duration kIdleMin = Duration::seconds(1);
+constexpr Duration kIdleMax = Duration::hours(365 * 24);
 constexpr std::int64_t kCacheBytesMax = std::int64_t{64} << 30;
 
 Result<Deployment::Cache> decode_cache(const Value& value, const std::string& where) {
@@ -54,9 +56,27 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
   }
   const std::string batch = FALAJ_TRY(fields.choice("batch", {"auto", "never"}));
   if (batch == "never") deployment.batch = Deployment::Batch::kNever;
+  deployment.runtime = FALAJ_TRY(fields.text("runtime"));
+  if (!deployment.runtime.empty()) FALAJ_TRY(check_name("runtime", deployment.runtime));
   const Value cache = FALAJ_TRY(fields.object("cache"));
   if (object.spec.has("cache")) {
     deployment.cache = FALAJ_TRY(decode_cache(cache, fields.where() + " cache"));
+  }
+  const Value scale = FALAJ_TRY(fields.object("scale"));
+  Fields scaling(scale, fields.where() + " scale");
+  deployment.idle = FALAJ_TRY(scaling.duration("idle", Duration{}));
+  FALAJ_TRY(scaling.finish());
+  const bool sound = deployment.idle >= kIdleMin && deployment.idle <= kIdleMax;
+  if (scale.has("idle") && !sound) {
+    return Error(ErrorId::kOutOfRange,
+                 scaling.where() + ": 'idle' must be a time such as 10m, from 1s to 365d");
+  }
+  const Value& graph = fields.any("graph");
+  const Value& answers = fields.any("answers");
+  if (!graph.is_null()) {
+    deployment.graph = FALAJ_TRY(decode_graph(graph, answers, deployment.model, fields.where()));
+  } else if (!answers.is_null()) {
+    return Error(ErrorId::kInvalidArgument, fields.where() + ": 'answers' is for a 'graph'");
   }
   FALAJ_TRY(fields.finish());
   return deployment;
@@ -65,10 +85,15 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
 std::vector<storage::KindInfo> kinds() {
   storage::KindInfo info;
   info.kind = "Deployment";
-  info.summary = "A name under which one version of a model answers.";
+  info.summary =
+      "A name under which one version of a model answers, or several models and rules as one.";
   info.check = [](const storage::Object& object) -> Result<std::vector<storage::Reference>> {
     const Deployment deployment = FALAJ_TRY(decode_deployment(object));
     std::vector<storage::Reference> references{{"Model", object.project, deployment.model}};
+    for (const GraphStep& step : deployment.graph.steps) {
+      if (step.model.empty() || step.model == deployment.model) continue;
+      references.push_back({"Model", object.project, step.model});
+    }
     if (!deployment.feature_service.empty()) {
       references.push_back({"FeatureService", object.project, deployment.feature_service});
     }

@@ -40,6 +40,12 @@ const MetricInfo kRefused{
     "falaj_serving_refused_total",
     "Requests refused because they would be late, or given up because their caller left.",
     MetricKind::kCounter, kLabels};
+const MetricInfo kPhaseSeconds{
+    "falaj_serving_phase_seconds",
+    "Where the time of an answered request went: parse, authorise, features, queue, batch, "
+    "execute, render.",
+    MetricKind::kHistogram,
+    {"project", "deployment", "phase"}};
 // How long a load may try whether a model's rows are its own.
 constexpr Duration kTrialLimit = Duration::milliseconds(300);
 
@@ -82,6 +88,13 @@ Result<std::vector<std::uint32_t>> map_columns(const std::vector<std::string>& f
   return columns;
 }
 
+void add_phase_figures(const Series& series, DeploymentStatus& status) {
+  for (std::size_t i = 0; i < kPhases.size(); ++i) {
+    const telemetry::HistogramSnapshot seconds = series.phases[i]->snapshot();
+    status.phases[i] = {seconds.count, seconds.sum_seconds};
+  }
+}
+
 // Whether a rollout shares this request.
 bool is_shared(const LiveModel& live, MayShare share) {
   return live.split != nullptr && share == MayShare::kYes &&
@@ -93,13 +106,36 @@ bool is_shared(const LiveModel& live, MayShare share) {
 Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, features::Online& online,
                          Runtime& runtime, PredictionSink& sink, security::Audit& audit,
                          telemetry::Metrics& metrics, const Clock& clock)
-    : impl_(new Impl{sql, models, online, runtime, sink, audit, metrics, clock, {}, {}, 0, {}}) {
-  for (const MetricInfo& info : {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused}) {
+    : impl_(new Impl{sql,
+                     models,
+                     online,
+                     runtime,
+                     sink,
+                     audit,
+                     metrics,
+                     clock,
+                     {},
+                     {},
+                     0,
+                     {},
+                     {},
+                     false,
+                     {},
+                     {},
+                     {}}) {
+  for (const MetricInfo& info :
+       {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused, kPhaseSeconds}) {
     metrics.declare(info);
   }
   declare_cache_metrics(metrics);
+  declare_idle_metrics(metrics);
   impl_->publish({});
 }
+
+void Deployments::offer(const std::string& name, std::unique_ptr<Runtime> runtime) {
+  impl_->offered[name] = std::move(runtime);
+}
+
 Deployments::~Deployments() = default;
 
 Status Deployments::tick() {
@@ -128,7 +164,7 @@ void Deployments::forget(const ProjectName& project, const std::string& model) {
     if (key.first != project.str()) continue;
     if (slot.answers != nullptr) slot.answers->clear();
     if (slot.live == nullptr) continue;
-    if (!model.empty() && slot.live->version.model != model) continue;
+    if (!model.empty() && !uses_model(*slot.live, model)) continue;
     slot.live = nullptr;
     slot.state = "failed";
     slot.error = "the keys of the model were destroyed";
@@ -149,6 +185,7 @@ Status Deployments::unload(const security::RequestContext& context, const std::s
       context, {"deployment.unload", "Deployment/" + found->first.first + "/" + deployment,
                 std::move(detail)}));
   slot.unloaded = true;
+  slot.rest = Slot::Rest::kAwake;
   slot.live = nullptr;
   if (slot.answers != nullptr) slot.answers->clear();
   slot.state = "unloaded";
@@ -173,6 +210,7 @@ Status Deployments::load(const security::RequestContext& context, const std::str
       slot.error.clear();
     }
     slot.unloaded = false;
+    slot.rest = Slot::Rest::kAwake;
     slot.failed_version = 0;
     impl_->publish(next);
   }
@@ -218,6 +256,7 @@ Status Deployments::Impl::reconcile(const storage::Object& object, Table& next) 
   slot.generation = object.generation;
   renew_answers(slot);
   if (slot.unloaded) return {};
+  if (FALAJ_TRY(rests(object, slot, next))) return {};
 
   const Result<std::int64_t> version = desired_version(ProjectName(object.project), slot.declared);
   if (!version.ok()) {
@@ -247,6 +286,10 @@ Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
     return {};
   }
   const std::int64_t before = slot.live == nullptr ? 0 : slot.live->version.version;
+  if (!loaded.ok() && before == 0 && loaded.error().id == ErrorId::kModelNotReady) {
+    slot.error = loaded.error().message;  // A step waits for its model's first version.
+    return {};
+  }
   if (!loaded.ok()) {
     const bool news = slot.error != loaded.error().message;
     slot.state = "failed";
@@ -264,12 +307,15 @@ Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
     return remember(slot.live.get(), object, "deployment.fail", std::move(detail));
   }
   const LiveModel& fresh = **loaded;
-  if (before != version || slot.live->version.model != fresh.version.model) {
+  if (before != version || slot.live->version.model != fresh.version.model ||
+      digest_of(*slot.live) != digest_of(fresh) || slot.live->runtime != fresh.runtime) {
     Value detail;
     detail["model"] = fresh.version.model;
     detail["version"] = version;
     detail["previous"] = before;
     detail["onnx"] = fresh.version.onnx.str();
+    if (!fresh.runtime.empty()) detail["runtime"] = fresh.runtime;
+    if (fresh.graph != nullptr) detail["graph"] = steps_value(*fresh.graph);
     FALAJ_TRY(remember(&fresh, object, "deployment.serve", std::move(detail)));
     slot.since = clock.now();
   }
@@ -287,48 +333,65 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
                                                                  std::int64_t version) {
   auto fresh = std::make_shared<LiveModel>();
   const bool same_model = slot.live != nullptr && slot.live->version.version == version &&
-                          slot.live->version.model == slot.declared.model;
+                          slot.live->version.model == slot.declared.model &&
+                          slot.live->runtime == slot.declared.runtime;
   const rollout::Split* split = slot.live == nullptr ? nullptr : slot.live->split.get();
   if (same_model) {
     *fresh = *slot.live;
   } else if (split != nullptr && split->candidate->version.version == version &&
-             split->candidate->version.model == slot.declared.model) {
+             split->candidate->version.model == slot.declared.model &&
+             split->candidate->runtime == slot.declared.runtime) {
     *fresh = *split->candidate;
   } else {
     fresh->project = object.project;
     fresh->deployment = object.name;
     fresh->version =
         FALAJ_TRY(models.get(ProjectName(object.project), slot.declared.model, version));
-    fresh->session = FALAJ_TRY(open_session(fresh->version));
+    fresh->session = FALAJ_TRY(open_session(fresh->version, slot.declared.runtime));
+    fresh->runtime = slot.declared.runtime;
     fresh->series = series(*fresh);
   }
+  FALAJ_TRY(add_graph(slot.declared, slot.live.get(), *fresh));
   fresh->alias = slot.declared.alias;
   fresh->slo = slot.declared.slo;
   add_batcher(slot.declared, *fresh);
   add_cache(slot, *fresh);
   FALAJ_TRY(add_features(slot.declared, *fresh));
-  if (same_model && fresh->plan == slot.live->plan && fresh->alias == slot.live->alias &&
-      fresh->slo == slot.live->slo && fresh->batcher == slot.live->batcher &&
-      fresh->cached == slot.live->cached) {
+  if (same_model && fresh->session == slot.live->session && fresh->plan == slot.live->plan &&
+      fresh->alias == slot.live->alias && fresh->slo == slot.live->slo &&
+      fresh->batcher == slot.live->batcher && fresh->cached == slot.live->cached) {
     return slot.live;
   }
   return std::shared_ptr<const LiveModel>(std::move(fresh));
 }
 
+Result<Runtime*> Deployments::Impl::runtime_named(const std::string& name) const {
+  if (name.empty()) return &runtime;
+  const auto found = offered.find(name);
+  if (found != offered.end()) return found->second.get();
+  std::string known;
+  for (const auto& [each, unused] : offered) known += (known.empty() ? "" : ", ") + each;
+  return Error(ErrorId::kRuntimeUnavailable, "this server has no runtime '" + name +
+                                                 "'; the setting serving.runtimes names " +
+                                                 (known.empty() ? "none" : known));
+}
+
 Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
-    const registry::ModelVersion& version) {
+    const registry::ModelVersion& version, const std::string& runtime_name) {
+  Runtime* const chosen = FALAJ_TRY(runtime_named(runtime_name));
   const std::string what =
       "model '" + version.model + "' version " + std::to_string(version.version);
   const Result<std::string> bytes = models.load_onnx(version);
   if (!bytes.ok()) return bytes.error();
-  Result<std::unique_ptr<Session>> session = runtime.load_bytes(*bytes);
+  Result<std::unique_ptr<Session>> session = chosen->load_bytes(*bytes);
   if (!session.ok()) return session.error().within(what);
   return std::shared_ptr<Session>(std::move(session).value());
 }
 
 Status Deployments::Impl::add_features(const Deployment& declared, LiveModel& live) {
+  const std::string models_own = has_rows_of_model(live) ? live.version.feature_service : "";
   const std::string& service =
-      declared.feature_service.empty() ? live.version.feature_service : declared.feature_service;
+      declared.feature_service.empty() ? models_own : declared.feature_service;
   if (service.empty()) {
     live.plan = nullptr;
     live.columns.clear();
@@ -337,15 +400,21 @@ Status Deployments::Impl::add_features(const Deployment& declared, LiveModel& li
   std::shared_ptr<const features::OnlinePlan> plan =
       FALAJ_TRY(online.plan(ProjectName(live.project), service));
   if (plan == live.plan) return {};
-  const std::vector<std::string>& names = live.version.signature.features.empty()
-                                              ? live.session->signature().features
-                                              : live.version.signature.features;
+  const std::vector<std::string>& names =
+      live.version.signature.features.empty() || live.graph != nullptr
+          ? live.session->signature().features
+          : live.version.signature.features;
   live.columns = FALAJ_TRY(map_columns(names, *plan));
   live.plan = std::move(plan);
   // The first row is paid for here: it proves that the columns fit, and warms the path.
   const std::vector<float> missing(live.columns.size(), std::numeric_limits<float>::quiet_NaN());
   std::vector<float> scores;
-  return live.session->score(missing, missing.size(), scores);
+  Status warmed = live.session->score(missing, missing.size(), scores);
+  // A rule may have no answer where everything is missing: that is for the request with such a row
+  // to hear. What does not fit has another id.
+  const bool no_answer =
+      live.graph != nullptr && !warmed.ok() && warmed.error().id == ErrorId::kInvalidArgument;
+  return no_answer ? Status() : warmed;
 }
 
 // One for each session; anew only when the declaration says otherwise than before.
@@ -363,11 +432,19 @@ void Deployments::Impl::add_batcher(const Deployment& declared, LiveModel& live)
 std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
   const std::vector<std::string> values{live.project, live.deployment,
                                         std::to_string(live.version.version)};
-  return std::shared_ptr<Series>(
-      new Series{live.project + "/" + live.deployment, metrics.counter(kRequests, values),
-                 metrics.counter(kErrors, values), metrics.counter(kRows, values),
-                 metrics.histogram(kSeconds, values), metrics.counter(kJoined, values),
-                 metrics.counter(kRefused, values)});
+  auto made = std::shared_ptr<Series>(new Series{live.project + "/" + live.deployment,
+                                                 metrics.counter(kRequests, values),
+                                                 metrics.counter(kErrors, values),
+                                                 metrics.counter(kRows, values),
+                                                 metrics.histogram(kSeconds, values),
+                                                 metrics.counter(kJoined, values),
+                                                 metrics.counter(kRefused, values),
+                                                 {}});
+  for (const Phase phase : kPhases) {
+    made->phases[static_cast<std::size_t>(phase)] = &metrics.histogram(
+        kPhaseSeconds, {live.project, live.deployment, std::string(phase_word(phase))});
+  }
+  return made;
 }
 
 Status Deployments::Impl::remember(const LiveModel* live, const storage::Object& object,
@@ -421,12 +498,15 @@ Status Deployments::Impl::read_features(const LiveModel& live, const EntityKeys&
 }
 
 Status Deployments::Impl::answer(const LiveModel& live, const EntityKeys& keys,
-                                 EntityPrediction& prediction, Prediction& logged) const {
+                                 EntityPrediction& prediction, Prediction& logged,
+                                 Laps& laps) const {
   thread_local std::vector<float> scores;
   const Timestamp now = clock.now();
   const std::vector<float>& row = logged.features;
   FALAJ_TRY(read_features(live, keys, now, prediction.row, logged.features));
+  laps.end(Phase::kFeatures);
   FALAJ_TRY(live.session->score(row, row.size(), scores));
+  laps.end(Phase::kExecute);
   prediction.score = scores.back();
   prediction.version = live.version.version;
   prediction.live = &live;
@@ -455,11 +535,25 @@ Result<EntityPrediction> Deployments::predict(
 Status Deployments::predict_all(
     const std::shared_ptr<const LiveModel>& live,
     std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
-    const std::string& request_id, std::vector<EntityPrediction>& predictions) const {
-  if (live->split == nullptr) {
-    return impl_->answer_all(*live, entities, request_id, predictions, Trace::kCounted).status;
+    const std::string& request_id, std::vector<EntityPrediction>& predictions,
+    PhaseTimes* times) const {
+  PhaseTimes unseen;
+  PhaseTimes& into = times == nullptr ? unseen : *times;
+  if (live->split != nullptr) {
+    return impl_->answer_shared(*live, entities, request_id, predictions, into);
   }
-  return impl_->answer_shared(*live, entities, request_id, predictions);
+  Timed timed = impl_->answer_all(*live, entities, request_id, predictions, Trace::kCounted);
+  into = timed.times;
+  return std::move(timed.status);
+}
+
+void Deployments::observe(const LiveModel& live, const PhaseTimes& times) {
+  if (live.series == nullptr) return;
+  for (const Phase phase : kPhases) {
+    if (times[phase] > 0) {
+      live.series->phases[static_cast<std::size_t>(phase)]->observe_nanos(times[phase]);
+    }
+  }
 }
 
 Timed Deployments::Impl::answer_all(const LiveModel& live, std::span<const EntityKeys> entities,
@@ -471,21 +565,25 @@ Timed Deployments::Impl::answer_all(const LiveModel& live, std::span<const Entit
   thread_local std::vector<Prediction> logged;
   if (logged.size() < entities.size()) logged.resize(entities.size());
   Timed timed;
+  Laps laps(begun);
   std::size_t answered = 0;
   for (const EntityKeys& keys : entities) {
-    timed.status = answer(live, keys, predictions[answered], logged[answered]);
+    timed.status = answer(live, keys, predictions[answered], logged[answered], laps);
     if (!timed.status.ok()) break;
     ++answered;
   }
   // What nobody receives was not predicted.
-  for (std::size_t i = 0; timed.status.ok() && trace == Trace::kCounted && i < answered; ++i) {
+  const bool given = trace == Trace::kCounted && timed.status.ok();
+  if (given && answered > 0) live.series->touch(logged[answered - 1].at);
+  const bool seen = given && has_rows_of_model(live);
+  for (std::size_t i = 0; seen && i < answered; ++i) {
     logged[i].deployment = live.series->full_name;
     logged[i].version = live.version.version;
     logged[i].request_id = request_id;
-    live.series->touch(logged[i].at);
     sink.offer(logged[i]);
   }
   timed.nanos = monotonic_nanos() - begun;
+  timed.times = laps.times;
   if (trace == Trace::kNone) return timed;
   Series& series = *live.series;
   series.requests.add();
@@ -501,6 +599,7 @@ void Deployments::Impl::log_rows(const LiveModel& live, std::span<const Tensor> 
   const LoggedRows logged = logged_rows(inputs, outputs);
   const Timestamp now = clock.now();
   live.series->touch(now);
+  if (!has_rows_of_model(live)) return;
   Prediction prediction{live.series->full_name, live.version.version, now, {}, 0, request_id};
   prediction.features.resize(logged.columns);
   for (std::size_t row = 0; row < std::min(logged.rows, kLoggedRowsMax); ++row) {
@@ -549,7 +648,7 @@ void Deployments::Impl::submit(const std::shared_ptr<const LiveModel>& live, Inf
     if (live->series != nullptr && !ran) live->series->refused.add();
     if (!ran) return done(outcome.outputs.error());
     if (live->series != nullptr && outcome.runs == 0) live->series->joined.add();
-    done(finished(*live, std::move(outcome.outputs), inputs, id, begun));
+    done(finished(*live, std::move(outcome.outputs), inputs, id, begun, outcome.times));
   };
   live->batcher->submit(std::move(queued));
 }
@@ -559,15 +658,17 @@ Result<Inference> Deployments::Impl::run_model(const LiveModel& live, const Infe
   const std::int64_t begun = monotonic_nanos();
   Result<std::vector<Tensor>> outputs = live.session->run(job.inputs);
   nanos = monotonic_nanos() - begun;
-  return finished(live, std::move(outputs), job.inputs, job.request_id, begun);
+  PhaseTimes times;
+  times[Phase::kExecute] = nanos;
+  return finished(live, std::move(outputs), job.inputs, job.request_id, begun, times);
 }
 
 // Counts, and logs the rows.
 Result<Inference> Deployments::Impl::finished(const LiveModel& live,
                                               Result<std::vector<Tensor>> outputs,
                                               std::span<const Tensor> inputs,
-                                              const std::string& request_id,
-                                              std::int64_t begun) const {
+                                              const std::string& request_id, std::int64_t begun,
+                                              const PhaseTimes& times) const {
   if (live.series != nullptr) {
     if (outputs.ok()) {
       log_rows(live, inputs, *outputs, request_id);
@@ -579,7 +680,8 @@ Result<Inference> Deployments::Impl::finished(const LiveModel& live,
     live.series->seconds.observe_nanos(monotonic_nanos() - begun);
   }
   if (!outputs.ok()) return outputs.error();
-  return Inference{live.version.version, std::move(outputs).value(), Inference::Cache::kNone};
+  return Inference{live.version.version, std::move(outputs).value(), Inference::Cache::kNone,
+                   times};
 }
 
 Result<std::shared_ptr<const LiveModel>> Deployments::prepare(
@@ -627,6 +729,7 @@ std::vector<DeploymentStatus> Deployments::status() const {
     status.state = slot.state;
     status.error = slot.error;
     status.since = slot.since;
+    status.version = slot.rest == Slot::Rest::kAsleep ? slot.slept_version : 0;
     if (slot.live != nullptr) {
       const Series& series = *slot.live->series;
       const telemetry::HistogramSnapshot seconds = series.seconds.snapshot();
@@ -635,6 +738,9 @@ std::vector<DeploymentStatus> Deployments::status() const {
       status.errors = series.errors.value();
       status.rows = series.rows.value();
       status.joined = series.joined.value();
+      status.refused = series.refused.value();
+      status.waiting = slot.live->batcher == nullptr ? 0 : slot.live->batcher->waiting();
+      add_phase_figures(series, status);
       add_cache_figures(*slot.live, status);
       status.last_request = Timestamp{series.last_nanos.load(std::memory_order_relaxed)};
       status.seconds_total = seconds.sum_seconds;

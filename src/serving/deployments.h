@@ -5,6 +5,8 @@
 // leaves the old one serving, and says why in the status.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -19,6 +21,8 @@
 #include "security/audit.h"
 #include "serving/batching/batcher.h"
 #include "serving/explain/explain.h"
+#include "serving/graph/graph_session.h"
+#include "serving/phases.h"
 #include "serving/prediction_sink.h"
 #include "serving/rollout/split.h"
 #include "serving/runtime.h"
@@ -28,8 +32,9 @@
 namespace falaj::serving {
 
 // kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1,
-//                           slo: {p99: 20ms}, batch: auto | never,
-//                           cache: {bytes: 64Mi, shared: caller | project}}
+//                           slo: {p99: 20ms}, batch: auto | never, runtime: openvino,
+//                           cache: {bytes: 64Mi, shared: caller | project}, scale: {idle: 10m},
+//                           graph: [steps], answers: [tensors]}  (graph/declaration.h)
 struct Deployment {
   std::string name;
   std::string model;
@@ -49,6 +54,9 @@ struct Deployment {
     bool operator==(const Cache&) const = default;
   };
   Cache cache;
+  std::string runtime;  // By the name it was offered under; "": the server's own.
+  Duration idle{};      // Unused for so long, it is unloaded until the next request; 0: never.
+  Graph graph;          // Empty: the model alone.
 };
 Result<Deployment> decode_deployment(const storage::Object& object);
 std::vector<storage::KindInfo> kinds();
@@ -62,6 +70,7 @@ struct LiveModel {
   std::string deployment;
   registry::ModelVersion version;
   std::shared_ptr<Session> session;
+  std::shared_ptr<const GraphSession> graph;  // The session itself, if it is one of several steps.
   std::shared_ptr<const features::OnlinePlan> plan;  // null: no features, infer only.
   std::vector<std::uint32_t> columns;          // Model column i reads plan->columns[columns[i]].
   std::string alias;                           // "" when the version is pinned.
@@ -70,10 +79,16 @@ struct LiveModel {
   std::size_t rows_together = 1;               // Of requests that run together; 1: they do not.
   Deployment::Batch batch = Deployment::Batch::kAuto;
   Duration slo{};
+  std::string runtime;             // As declared.
   std::shared_ptr<Cached> cached;  // Null: answers are not kept.
   // While a rollout shares its traffic; null otherwise, and then requests pay nothing for it.
   std::shared_ptr<const rollout::Split> split;
 };
+
+// Names the file that answers; of a graph all of them, and its declaration.
+std::string digest_of(const LiveModel& live);
+// Whether its rows are those of the deployment's model, which monitors compare with its training.
+bool has_rows_of_model(const LiveModel& live);
 
 struct DeploymentStatus {
   std::string project;
@@ -81,7 +96,7 @@ struct DeploymentStatus {
   std::string model;
   std::string alias;         // The alias it follows; "" when its version is pinned.
   std::int64_t version = 0;  // 0: nothing serves yet.
-  std::string state;         // "ready", "loading", "failed", "unloaded"
+  std::string state;         // "ready", "loading", "failed", "unloaded", "idle"
   std::string error;
   std::uint64_t requests = 0;
   std::uint64_t errors = 0;
@@ -96,9 +111,24 @@ struct DeploymentStatus {
   std::uint64_t cache_misses = 0;
   double cache_hit_seconds = 0;
   double cache_miss_seconds = 0;
-  Timestamp last_request{};  // 1970: none yet.
+  // Requests that were answered over the network, by phase (phases.h), of all versions.
+  struct PhaseFigure {
+    std::uint64_t count = 0;
+    double seconds = 0;
+  };
+  std::array<PhaseFigure, kPhases.size()> phases{};
+  const PhaseFigure& of(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
+  std::uint64_t refused = 0;  // For being too late, or too many.
+  std::size_t waiting = 0;    // Requests that wait for a run now.
+  Timestamp last_request{};   // 1970: none yet.
   Timestamp since{};
   telemetry::HistogramSnapshot latency;  // Of `version` alone; not part of to_value().
+
+  std::uint64_t succeeded() const { return requests - std::min(errors, requests); }
+  // Requests that the model ran for, and its runs: those that ran along with another had none of
+  // their own, nor had those of the cache.
+  std::uint64_t computed() const { return succeeded() - std::min(cache_hits, succeeded()); }
+  std::uint64_t runs() const { return computed() - std::min(joined, computed()); }
 };
 Value to_value(const DeploymentStatus& status);
 
@@ -116,6 +146,7 @@ struct Inference {
   // Whether the model ran for it. kNone: the deployment has no cache. kJoined: it ran for an equal
   // request at the same time.
   enum class Cache : std::uint8_t { kNone, kMiss, kHit, kJoined } cache = Cache::kNone;
+  PhaseTimes times = {};  // Queue, batch and execute.
 };
 std::string_view cache_word(Inference::Cache cache);  // "", "miss", "hit", "joined"
 
@@ -150,6 +181,9 @@ class Deployments {
               telemetry::Metrics& metrics, const Clock& clock);
   ~Deployments();
 
+  // Another runtime, for Deployments that name it. Before the first tick().
+  void offer(const std::string& name, std::unique_ptr<Runtime> runtime);
+
   // Brings the live state to the desired one. Call on the background thread or after a change.
   Status tick();
 
@@ -173,6 +207,18 @@ class Deployments {
   // The live model, or FJ-5001 / FJ-5003. Never blocks.
   Result<std::shared_ptr<const LiveModel>> find(const ProjectName& project,
                                                 const std::string& deployment) const;
+  // The same, and one that is idle is loaded first, on this thread, while all others who ask for it
+  // wait: for as long as it takes on the first, no later than `deadline` and for 30 s at most on
+  // the others (FJ-5040). Not on an event loop, unless may_be_idle() says
+  // no.
+  Result<std::shared_ptr<const LiveModel>> find_awake(const ProjectName& project,
+                                                      const std::string& deployment,
+                                                      Timestamp deadline = Timestamp::max()) const;
+  // Whether it is unloaded until somebody asks, or about to be. Never blocks.
+  bool is_idle(const ProjectName& project, const std::string& deployment) const;
+  // The same of any project's, by "name" or "project.name": whether to ask off the event loop. A
+  // tick at least passes between the first yes and the unloading: who was told no has time to ask.
+  bool may_be_idle(std::string_view named) const;
   // The projects that have a deployment of this name. Never blocks.
   std::vector<std::string> projects_with(std::string_view deployment) const;
   // Entity ids in, prediction out: reads the features in this process, scores, offers the record to
@@ -192,10 +238,12 @@ class Deployments {
   // the sink. `predictions` is overwritten:
   // given again and again, it costs no memory. While a rollout shares the traffic the candidate
   // may answer (`live` of a prediction says who did); if it cannot, the champion does instead.
+  // `times`, unless null, is given what features and execute took.
   Status predict_all(
       const std::shared_ptr<const LiveModel>& live,
       std::span<const std::vector<std::pair<std::string, features::KeyPart>>> entities,
-      const std::string& request_id, std::vector<EntityPrediction>& predictions) const;
+      const std::string& request_id, std::vector<EntityPrediction>& predictions,
+      PhaseTimes* times = nullptr) const;
   // Tensors in, tensors out (the inference dialect). Rows of a model with one float input go to the
   // sink as well, the first 1000 of a request.
   Result<Inference> infer(const LiveModel& live, std::span<const Tensor> inputs,
@@ -205,6 +253,9 @@ class Deployments {
   // already. FJ-5040 for a request that would not be answered in time. While a rollout shares the
   // traffic nothing waits and nothing runs together; each arm has its own answers in the cache.
   void infer(const std::shared_ptr<const LiveModel>& live, InferJob job, InferDone done) const;
+
+  // Counts where the time of an answered request went. Never blocks.
+  static void observe(const LiveModel& live, const PhaseTimes& times);
 
   // Why rows get their answer from this version (explain/explain.h). No prediction: nothing goes to
   // the sink and no counter moves. Takes up to the budget on this thread, no longer than to the

@@ -24,7 +24,10 @@ const MetricInfo kEvicted{"falaj_serving_cache_evicted_total",
 
 Sha256 key_of(const LiveModel& live, const InferJob& job) {
   const bool own = live.cached->declared.shared == Deployment::Cache::Shared::kCaller;
-  return question_key(live.version.onnx.str(), own ? job.tenant : std::string_view(), job.inputs);
+  // Another runtime gives other digits for the same file.
+  std::string answering = digest_of(live);
+  if (!live.runtime.empty()) answering += '@' + live.runtime;
+  return question_key(answering, own ? job.tenant : std::string_view(), job.inputs);
 }
 
 // Keeps what the model answered; gives who waited for it.
@@ -144,7 +147,8 @@ Status Deployments::Impl::drop_when_rules_change(storage::SqlTransaction& tx,
 Inference Deployments::Impl::kept_answer(const LiveModel& live, const InferJob& job,
                                          const KeptOutputs& outputs, Inference::Cache how,
                                          std::int64_t begun) const {
-  Inference answer{live.version.version, *outputs, how};
+  Inference answer{live.version.version, *outputs, how, {}};
+  if (how == Inference::Cache::kJoined) answer.times[Phase::kQueue] = monotonic_nanos() - begun;
   if (live.series == nullptr) return answer;
   // It was answered, if not computed: monitors see it, and rows that were predicted do not grow.
   log_rows(live, job.inputs, answer.outputs, job.request_id);

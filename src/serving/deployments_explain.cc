@@ -41,8 +41,12 @@ Result<explain::Explanation> Deployments::explain(const LiveModel& live,
     return monotonic_nanos() > end || (job.gone != nullptr && job.gone->load());
   };
   const registry::Signature& names =
-      live.version.signature.features.empty() ? live.session->signature() : live.version.signature;
-  return explain::explain(*live.session, names, job.question, late);
+      live.version.signature.features.empty() || live.graph != nullptr ? live.session->signature()
+                                                                       : live.version.signature;
+  Result<explain::Explanation> made = explain::explain(*live.session, names, job.question, late);
+  // It was asked: who only explains keeps the model from being unloaded too.
+  if (made.ok() && live.series != nullptr) live.series->touch(impl_->clock.now());
+  return made;
 }
 
 Result<explain::Explanation> Deployments::explain(const LiveModel& live,

@@ -91,16 +91,20 @@ bool is_small(std::span<const Tensor> inputs) {
 // A candidate that cannot answer costs its time, not the answer: the champion gives it.
 Status Deployments::Impl::answer_shared(const LiveModel& live, std::span<const EntityKeys> entities,
                                         const std::string& request_id,
-                                        std::vector<EntityPrediction>& predictions) const {
+                                        std::vector<EntityPrediction>& predictions,
+                                        PhaseTimes& times) const {
   const rollout::Split& split = *live.split;
   if (split.stopped.load(std::memory_order_relaxed) || !is_asked_rightly(live, entities)) {
-    return answer_all(live, entities, request_id, predictions, Trace::kCounted).status;
+    Timed timed = answer_all(live, entities, request_id, predictions, Trace::kCounted);
+    times = timed.times;
+    return std::move(timed.status);
   }
   const std::uint64_t unit = unit_of(split, &entities.front(), request_id);
   Status status;
   const auto ask = [&](const LiveModel& model) -> Tried {
     Timed timed = answer_all(model, entities, request_id, predictions, Trace::kCounted);
     status = std::move(timed.status);
+    times = timed.times;
     if (!status.ok()) return {Tried::How::kFailed, {}};
     return {Tried::How::kAnswered, answered(unit, timed.nanos, predictions)};
   };

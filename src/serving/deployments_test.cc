@@ -108,6 +108,48 @@ TEST_F(DeploymentsTest, is_unready_only_when_a_version_that_exists_cannot_be_ser
   EXPECT_TRUE(world_.deployments->unready().empty()) << "the old version still serves";
 }
 
+// ONNX Runtime under another name.
+class OtherRuntime final : public Runtime {
+ public:
+  explicit OtherRuntime(int& loads) : loads_(loads) {}
+  Result<std::unique_ptr<Session>> load_bytes(std::string_view model) override {
+    ++loads_;
+    return inner_->load_bytes(model);
+  }
+  std::string version() const override { return "other"; }
+
+ private:
+  int& loads_;
+  std::unique_ptr<Runtime> inner_ =
+      open_onnx_runtime({FALAJ_TEST_LIBS "libonnxruntime.so.1", 1}).value();
+};
+
+TEST_F(DeploymentsTest, runs_on_the_runtime_that_it_names) {
+  int loads = 0;
+  world_.deployments->offer("other", std::make_unique<OtherRuntime>(loads));
+  serve(world_.register_linear(1, 0));
+  EXPECT_EQ(loads, 0);
+
+  world_.apply("Deployment", "fraud", R"({"model":"fraud","runtime":"other"})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(loads, 1) << "the same version anew";
+  EXPECT_TRUE(world_.predict(1).ok());
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(loads, 1);
+
+  world_.apply("Deployment", "fraud", R"({"model":"fraud","runtime":"absent"})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(status().state, "failed");
+  EXPECT_NE(status().error.find("no runtime 'absent'"), std::string::npos) << status().error;
+  EXPECT_NE(status().error.find("names other"), std::string::npos) << status().error;
+  EXPECT_TRUE(world_.predict(1).ok()) << "what served before still does";
+
+  world_.apply("Deployment", "fraud", R"({"model":"fraud"})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  EXPECT_EQ(status().state, "ready");
+  EXPECT_EQ(loads, 1);
+}
+
 TEST_F(DeploymentsTest, refuses_a_key_that_is_missing_or_of_another_type) {
   serve(world_.register_linear(1, 0));
   const auto ask = [&](const std::vector<std::pair<std::string, features::KeyPart>>& keys) {

@@ -1,5 +1,7 @@
 #include "serving/model_import.h"
 
+#include <optional>
+
 #include "base/decode.h"
 #include "security/signing/model_format.h"
 
@@ -10,6 +12,25 @@ Status check_turned(std::string_view onnx) {
   const Result<security::ModelFormat> format = security::recognise_model(onnx);
   if (format.ok() && *format == security::ModelFormat::kOnnx) return {};
   return Error{ErrorId::kModelFormatRefused, "the model was not turned into ONNX"};
+}
+
+// Whether the one can stand in for the other: the same tensors in, the same out.
+Status check_stand_in(const registry::ModelVersion& original,
+                      const registry::Signature& signature) {
+  const bool same = signature.inputs == original.signature.inputs &&
+                    signature.outputs == original.signature.outputs &&
+                    signature.features == original.signature.features;
+  if (same) return {};
+  return Error{ErrorId::kModelFormatRefused, "it takes or gives other tensors than version " +
+                                                 std::to_string(original.version) +
+                                                 ", which it is said to be made from"};
+}
+
+void note_origin(const registry::ModelVersion& original, registry::ModelVersion& version) {
+  version.training_set = original.training_set;
+  version.feature_service = original.feature_service;
+  version.proof["optimized_from"]["version"] = original.version;
+  version.proof["optimized_from"]["onnx"] = original.onnx_sha256;
 }
 
 }  // namespace
@@ -39,7 +60,20 @@ Result<ModelImport::Judged> ModelImport::judge(const security::RequestContext& c
 Result<registry::ModelVersion> ModelImport::add(const security::RequestContext& context,
                                                 const std::string& model, const File& file) {
   FALAJ_TRY(check_name("model", model));
+  std::optional<registry::ModelVersion> original;
+  if (file.optimized_from != 0) {
+    original = FALAJ_TRY(models_.get(context.project, model, file.optimized_from));
+    if (original->zone != context.zone.name()) {
+      return Error{Code::kFailedPrecondition, "version " + std::to_string(original->version) +
+                                                  " is of zone " + original->zone +
+                                                  ", the project is now of another"};
+    }
+  }
   Result<Judged> judged = judge(context, model, file);
+  if (judged.ok() && original) {
+    const Status same = check_stand_in(*original, judged->inspected.signature);
+    if (!same.ok()) judged = same.error();
+  }
   if (!judged.ok()) {
     return models_.refuse_foreign(context, model, file.bytes, std::move(judged).error());
   }
@@ -47,6 +81,7 @@ Result<registry::ModelVersion> ModelImport::add(const security::RequestContext& 
   version.signer = std::move(judged->signer);
   version.signature = std::move(judged->inspected.signature);
   version.proof = std::move(judged->inspected.proof);
+  if (original) note_origin(*original, version);
   const std::string& turned = judged->inspected.onnx;
   version.project = context.project.str();
   version.model = model;

@@ -37,7 +37,14 @@ class ModelImport {
   struct File {
     std::string_view bytes;   // At most kImportBytesMax.
     std::string_view bundle;  // OpenSSF model signature (Sigstore bundle), or "".
+    // The version of this model that it is a faster or smaller form of; 0: of none.
+    std::int64_t optimized_from = 0;
   };
+  // With `optimized_from`, the new version says so ("optimized_from" of its proof, with the hash of
+  // the original's file) and takes over that one's training set and feature service, so that it can
+  // stand in for it. FJ-5001 when there is no such version, FJ-7060 when it takes or gives other
+  // tensors, FJ-0006 when that one is of another zone.
+  //
   // FJ-7060 for a format that is refused, FJ-7061 for a signature that is missing or wrong. A
   // refusal leaves the audit entry "model.refused"; where that cannot be written, its error.
   Result<registry::ModelVersion> add(const security::RequestContext& context,

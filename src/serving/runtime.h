@@ -1,4 +1,5 @@
-// serving/runtime.h — what can run a model: the port in front of ONNX Runtime.
+// serving/runtime.h — what can run a model: the port in front of ONNX Runtime and of libraries of
+// others (plugin/plugin_runtime.h).
 #pragma once
 
 #include <cstdint>
@@ -55,23 +56,25 @@ class Session {
 };
 
 struct RuntimeOptions {
-  std::string library;  // libonnxruntime.so.1
+  std::string library;  // libonnxruntime.so.1, with its path.
   unsigned threads = 1;
 };
 
 class Runtime {
  public:
   virtual ~Runtime() = default;
-  // FJ-5002 when the file is no valid model.
-  virtual Result<std::unique_ptr<Session>> load(const std::string& path) = 0;
-  // The same from memory: what was hashed is what is loaded. The bytes are not kept.
+  // From memory: what was hashed is what is loaded. The bytes are not kept. FJ-5002 when they are
+  // no valid model.
   virtual Result<std::unique_ptr<Session>> load_bytes(std::string_view model) = 0;
   virtual std::string version() const = 0;
 };
 
 // Opens the library by its C ABI. FJ-5005 with the path when it cannot.
 Result<std::unique_ptr<Runtime>> open_onnx_runtime(const RuntimeOptions& options);
-// The same, opened at the first load: keeps start under its budget.
-std::unique_ptr<Runtime> lazy_onnx_runtime(const RuntimeOptions& options);
+
+// One that is opened at the first load: keeps start under its budget. Tries again at each load
+// while it cannot be opened: it may be installed meanwhile.
+using OpenRuntime = Result<std::unique_ptr<Runtime>> (*)(const RuntimeOptions& options);
+std::unique_ptr<Runtime> lazy_runtime(OpenRuntime open, const RuntimeOptions& options);
 
 }  // namespace falaj::serving

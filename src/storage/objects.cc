@@ -67,7 +67,8 @@ Error not_found(SqlTransaction& tx, std::string_view kind, std::string_view proj
     for (const SqlRow& row : *rows) names.push_back(row.text(0));
   }
   const std::string near = nearest_name(name, names);
-  message += near.empty() ? "; see what exists with: falaj list " + std::string(kind)
+  const std::string where = project.empty() ? "" : " -p " + std::string(project);
+  message += near.empty() ? "; see what exists with: falaj list " + std::string(kind) + where
                           : "; did you mean " + quoted(near) + "?";
   return {ErrorId::kObjectNotFound, message};
 }
@@ -214,6 +215,13 @@ Result<std::vector<Object>> object_history(SqlTransaction& tx, std::string_view 
       tx.query("SELECT kind, project, name, labels, spec, generation, at, at FROM object_history"
                " WHERE kind = ? AND project = ? AND name = ? ORDER BY id DESC",
                {std::string(kind), std::string(project), std::string(name)})));
+}
+
+Result<std::vector<Object>> object_history(SqlTransaction& tx, std::string_view kind) {
+  return objects_from_rows(FALAJ_TRY(
+      tx.query("SELECT kind, project, name, labels, spec, generation, at, at FROM object_history"
+               " WHERE kind = ? ORDER BY id",
+               {std::string(kind)})));
 }
 
 Status delete_object(SqlTransaction& tx, std::string_view kind, std::string_view project,

@@ -83,6 +83,8 @@ Result<std::int64_t> count_objects(SqlTransaction& tx, std::string_view project)
 // created_at and updated_at are both the time of that generation.
 Result<std::vector<Object>> object_history(SqlTransaction& tx, std::string_view kind,
                                            std::string_view project, std::string_view name);
+// The same of all names of a kind, oldest first.
+Result<std::vector<Object>> object_history(SqlTransaction& tx, std::string_view kind);
 // FJ-2001 as get_object. The history remains.
 Status delete_object(SqlTransaction& tx, std::string_view kind, std::string_view project,
                      std::string_view name);

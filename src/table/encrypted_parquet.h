@@ -19,5 +19,9 @@ struct ParquetKey {
 
 // kInvalidArgument for a key of another length. Not deterministic: nonces are random.
 Status write_encrypted_parquet(ByteWriter& file, const Batch& batch, const ParquetKey& key);
+// As read_table. FJ-3001 with another key or prefix than it was written with, and for a file that
+// is not encrypted.
+Status read_encrypted_parquet(const ByteReader& file, const ParquetKey& key,
+                              const ReadOptions& options, const OnBatch& on_batch);
 
 }  // namespace falaj::table

@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "table/encrypted_parquet.h"
 #include "table/testing/test_folder.h"
 
 namespace falaj::table {
@@ -63,6 +64,10 @@ TEST_P(RoundTrip, the_same_batch_gives_the_same_bytes) {
   ASSERT_TRUE(write_file(folder_.file("a"), GetParam(), batch, options).ok());
   ASSERT_TRUE(write_file(folder_.file("b"), GetParam(), batch, options).ok());
   EXPECT_EQ(bytes_of_file(folder_.file("a")), bytes_of_file(folder_.file("b")));
+  if (GetParam() == Format::kParquet) {
+    EXPECT_NE(bytes_of_file(folder_.file("a")).find("manifest"), std::string::npos)
+        << "metadata stands in the footer";
+  }
 }
 
 TEST_P(RoundTrip, batches_are_bounded_in_order_and_numbered) {
@@ -272,6 +277,34 @@ TEST(Format, is_told_by_name_extension_and_magic) {
   EXPECT_EQ(sniff_format("PAR1...."), Format::kParquet);
   EXPECT_EQ(sniff_format("ARROW1.."), Format::kArrowIpc);
   EXPECT_EQ(sniff_format("id,name"), std::nullopt);
+}
+
+TEST(EncryptedParquet, opens_with_its_key_and_prefix_only) {
+  const Batch batch = sample(500);
+  const ParquetKey key{std::string(32, 'k'), "set-1"};
+  TextWriter out;
+  ASSERT_TRUE(write_encrypted_parquet(out, batch, key).ok());
+  const std::string bytes = out.bytes();
+  EXPECT_EQ(bytes.find("Dubai"), std::string::npos);
+  const auto read = [](const std::string& text, const ParquetKey& with) -> Result<Batch> {
+    const TextReader reader(text);
+    Batch back;
+    FALAJ_TRY(read_encrypted_parquet(reader, with, {}, [&](Batch part, const auto&) -> Status {
+      back.append(std::move(part));
+      return {};
+    }));
+    return back;
+  };
+  const Result<Batch> back = read(bytes, key);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(*back, batch);
+  EXPECT_EQ(read(bytes, {std::string(32, 'x'), "set-1"}).error().id, ErrorId::kMalformedTable);
+  EXPECT_EQ(read(bytes, {std::string(32, 'k'), "set-2"}).error().id, ErrorId::kMalformedTable);
+  EXPECT_EQ(read(bytes, {"short", "set-1"}).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(read(bytes.substr(0, bytes.size() / 2), key).error().id, ErrorId::kMalformedTable);
+  TextWriter open;
+  ASSERT_TRUE(write_table(open, Format::kParquet, batch).ok());
+  EXPECT_EQ(read(open.bytes(), key).error().id, ErrorId::kMalformedTable);
 }
 
 }  // namespace

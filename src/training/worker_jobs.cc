@@ -11,6 +11,7 @@
 #include "base/descriptor.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "jobs/checkpoint/archive.h"
 #include "jobs/checkpoint/memory_folder.h"
 #include "jobs/runtime.h"
 
@@ -98,6 +99,19 @@ storage::Owner owner_of(const jobs::Job& job) {
   return checkpoint_owner(job.spec.project, job.spec.zone, job.spec.request.name);
 }
 
+// A worker's processors; of groups the launcher says so to each. What the job's env says stays.
+void set_threads(const Value& payload, std::vector<std::pair<std::string, std::string>>& env) {
+  const std::string name = "OMP_NUM_THREADS";
+  if (payload["env"].has(name)) return;
+  if (payload["groups"].is_array()) {
+    std::erase_if(env, [&](const auto& each) { return each.first == name; });
+    return;
+  }
+  for (auto& [key, value] : env) {
+    if (key == name) value = std::to_string(payload.integer("threads", 1));
+  }
+}
+
 void note(const Status& status, const RunId& run) {
   // A conflict: the server died after this had been written, and the job came back.
   if (status.ok() || status.error().code == Code::kConflict) return;
@@ -122,6 +136,11 @@ Result<WorkerJobs::Started> WorkerJobs::run(const security::RequestContext& cont
   wanted.inputs["command"] = words_value(plan.submission.command);
   wanted.inputs["workers"]["min"] = plan.workers_min;
   wanted.inputs["workers"]["max"] = most;
+  const Value groups = group_values(plan);
+  if (!groups.is_null()) wanted.inputs["groups"] = groups;
+  // What it says to learn from: by this its checkpoints are found when a person is erased.
+  const std::string set = plan.capture["data"].text("training_set");
+  if (!set.empty()) wanted.inputs["training_set"]["name"] = set;
   const RunId run = FALAJ_TRY(runs_.create(context, wanted)).id;
   jobs::JobSpec spec;
   spec.type = jobs::kCommandType;
@@ -131,6 +150,7 @@ Result<WorkerJobs::Started> WorkerJobs::run(const security::RequestContext& cont
   spec.payload["params"] = params;
   if (!plan.capture.is_null()) spec.payload["capture"] = plan.capture;
   spec.payload["launch"] = words_value(launch_words(plan));
+  if (!groups.is_null()) spec.payload["groups"] = groups;
   spec.payload["threads"] =
       std::max<std::int64_t>(1, plan.submission.request.resources.cpu_milli / 1000);
   spec.payload["grace_ms"] = plan.grace.nanos / 1'000'000;
@@ -222,7 +242,7 @@ Status WorkerJobs::prepare(const jobs::Job& job, const jobs::Grant& grant, jobs:
   // What an attempt before this one came to is not how this one ends.
   fs::remove(folders.reports + std::string(kReport), error);
   std::vector<std::string> argv{options_.program, "launch", "--run-id", run.str()};
-  for (std::string& word : gang_words(job.spec.request, grant.workers)) {
+  for (std::string& word : gang_words(job.spec.request, grant.workers, payload["groups"])) {
     argv.push_back(std::move(word));
   }
   for (std::string& word : words_of(payload["launch"])) argv.push_back(std::move(word));
@@ -233,12 +253,7 @@ Status WorkerJobs::prepare(const jobs::Job& job, const jobs::Grant& grant, jobs:
   }
   argv.insert(argv.end(), work.argv.begin(), work.argv.end());
   work.argv = std::move(argv);
-  const bool threads_given = payload["env"].has("OMP_NUM_THREADS");
-  for (auto& [name, value] : work.env) {
-    if (name == "OMP_NUM_THREADS" && !threads_given) {
-      value = std::to_string(payload.integer("threads", 1));
-    }
-  }
+  set_threads(payload, work.env);
   work.env.emplace_back("FALAJ_METRICS", reports_of(run));
   work.env.emplace_back("FALAJ_PARAMS", to_json(payload["params"]));
 #if defined(__SANITIZE_ADDRESS__)
@@ -251,13 +266,19 @@ Status WorkerJobs::prepare(const jobs::Job& job, const jobs::Grant& grant, jobs:
   work.limits.disk_folders.push_back(folders.all);
   work.limits.disk_folders.push_back(folders.reports);
   if (work.limits.processes_max > 0) {
-    work.limits.processes_max =
-        work.limits.processes_max * std::max<std::int64_t>(1, grant.workers) + kOwnProcesses;
+    std::int64_t launched = std::max<std::int64_t>(1, grant.workers);
+    for (const jobs::Group& group : job.spec.request.groups) launched += group.count;
+    work.limits.processes_max = work.limits.processes_max * launched + kOwnProcesses;
   }
   work.limits.grace = Duration::milliseconds(payload.integer("grace_ms")) + kPersistMost;
   note(runs_.start(run), run);
   adopt(run);
   return {};
+}
+
+Timestamp WorkerJobs::newest_checkpoint(const jobs::Job& job) const {
+  const auto folders = folders_of(RunId(job.spec.payload.text("run")));
+  return folders.ok() ? jobs::checkpoint::newest_kept(folders->archive) : Timestamp{};
 }
 
 Value WorkerJobs::ended(const jobs::Job& job, jobs::JobStatus status, const std::string& error) {

@@ -55,6 +55,7 @@ class WorkerJobs final : public jobs::Companion {
 
   Status prepare(const jobs::Job& job, const jobs::Grant& grant, jobs::Work& work) override;
   Value ended(const jobs::Job& job, jobs::JobStatus status, const std::string& error) override;
+  Timestamp newest_checkpoint(const jobs::Job& job) const override;
 
  private:
   struct Folders {

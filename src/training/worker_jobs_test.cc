@@ -67,8 +67,9 @@ class WorkerJobsTest : public ::testing::Test {
   }
   void TearDown() override { queue_.reset(); }
 
-  WorkerJobs::Started run(const std::string& script) {
+  WorkerJobs::Started run(const std::string& script, const std::string& training_set = "") {
     WorkerPlan plan;
+    if (!training_set.empty()) plan.capture["data"]["training_set"] = training_set;
     plan.submission.command = {"/bin/sh", "-c", script};
     plan.submission.request.resources = {2000, std::int64_t{256} << 20, 0};
     plan.workers_max = 8;
@@ -99,6 +100,45 @@ class WorkerJobsTest : public ::testing::Test {
   std::unique_ptr<WorkerJobs> workers_;
 };
 
+TEST_F(WorkerJobsTest, several_roles_wait_as_one_and_are_launched_as_granted) {
+  queue_->start();
+  const Value spec = *parse_json(R"({"command": ["/bin/sh", "-c", "cat words; env"],
+      "groups": [{"name": "chief", "cpu": 1, "memory": "64Mi"},
+                 {"name": "worker", "max": 8, "cpu": 1, "memory": "64Mi"},
+                 {"name": "ps", "cpu": 0.5, "memory": "64Mi", "command": ["/bin/true"]}]})");
+  Fields fields(spec, "spec");
+  const auto plan = decode_worker_plan(fields, Duration::minutes(1));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto started = workers_->run(context_, "vision", *plan, Value::object());
+  ASSERT_TRUE(started.ok()) << started.error().message;
+  const jobs::Job job = ended(*started);
+  const std::string log = queue_->log_tail(started->job, 0).value();
+  ASSERT_EQ(job.status, jobs::JobStatus::kSucceeded) << job.error << log;
+  EXPECT_NE(log.find(R"("max":2,"min":1,"name":"worker")"), std::string::npos) << log;
+  EXPECT_NE(log.find(R"({"command":["/bin/true"],"gpus":0,"max":1,"min":1,"name":"ps")"),
+            std::string::npos)
+      << log;
+  EXPECT_NE(log.find(" --slots 3 "), std::string::npos) << log;
+  EXPECT_EQ(log.find("--servers"), std::string::npos) << log;
+  EXPECT_EQ(log.find("\nOMP_NUM_THREADS="), std::string::npos) << "each group has its own";
+  EXPECT_EQ(job.spec.request.groups.size(), 2u);
+  const auto run = runs_.get(started->run);
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(run->inputs["groups"].as_array().size(), 3u);
+}
+
+TEST_F(WorkerJobsTest, a_role_whose_program_is_not_there_is_refused_at_once) {
+  const Value spec = *parse_json(R"({"command": ["/bin/true"],
+      "groups": [{"name": "worker"}, {"name": "ps", "command": ["no-such-program"]}]})");
+  Fields fields(spec, "spec");
+  const auto plan = decode_worker_plan(fields, Duration::minutes(1));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto started = workers_->run(context_, "vision", *plan, Value::object());
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().id, ErrorId::kFileUnreadable) << started.error().message;
+  EXPECT_NE(started.error().message.find("no-such-program"), std::string::npos);
+}
+
 TEST_F(WorkerJobsTest, a_run_has_what_its_workers_reported) {
   queue_->start();
   const auto started =
@@ -121,6 +161,12 @@ TEST_F(WorkerJobsTest, a_run_has_what_its_workers_reported) {
   EXPECT_EQ(done.inputs["workers"].integer("max"), 2);
   EXPECT_EQ(done.outputs["launch"].integer("workers"), 2);
   EXPECT_FALSE(std::filesystem::exists(memory_of(started.run)));
+}
+
+TEST_F(WorkerJobsTest, a_run_names_the_set_that_its_command_says_to_learn_from) {
+  EXPECT_EQ(runs_.get(run("exit 0", "fraud_2026").run)->inputs["training_set"].text("name"),
+            "fraud_2026");
+  EXPECT_FALSE(runs_.get(run("exit 0").run)->inputs.has("training_set"));
 }
 
 // A pipe that the command waits at: who writes into it lets it go on.

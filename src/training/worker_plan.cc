@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "jobs/capture.h"
 #include "launch/advise.h"
 #include "launch/log_rules.h"
@@ -12,6 +13,7 @@ namespace {
 constexpr std::int64_t kWorkersMost = 1024;
 constexpr std::int64_t kKeptMost = 1000;
 constexpr Duration kGraceMost = Duration::hours(1);
+constexpr std::size_t kGroupsTextMost = 64 * 1024;  // Words of a command line, as JSON.
 
 Status decode_workers(Fields& fields, WorkerPlan& plan, Value& resources) {
   const Value value = FALAJ_TRY(fields.object("workers"));
@@ -26,6 +28,94 @@ Status decode_workers(Fields& fields, WorkerPlan& plan, Value& resources) {
   if (const Value& memory = workers.any("memory"); !memory.is_null()) resources["memory"] = memory;
   if (const Value& gpus = workers.any("gpus"); !gpus.is_null()) resources["gpus"] = gpus;
   return workers.finish();
+}
+
+// One role: the launcher's part, and what each of its processes has. `job` has what all have.
+Result<PlannedGroup> decode_planned(const Value& value, Value job, const std::string& where) {
+  PlannedGroup out;
+  Value role = value;
+  Value resources = Value::object();
+  for (const auto& [name, as] :
+       {std::pair{"cpu", "cpus"}, std::pair{"memory", "memory"}, std::pair{"gpus", "gpus"}}) {
+    if (const Value& own = value[name]; !own.is_null()) resources[as] = own;
+    if (role.is_object() && std::string_view(name) != "gpus") role.as_object().erase(name);
+  }
+  if (value.has("threads")) {
+    return Error(ErrorId::kOutOfRange, where + ": 'threads' follow from 'cpu'");
+  }
+  auto decoded = launch::decode_group(role);
+  if (!decoded.ok()) return decoded.error().within(where);
+  out.role = *std::move(decoded);
+  if (!out.role.argv.empty()) job["command"] = value["command"];
+  job["resources"] = std::move(resources);
+  // A job like any other, and held to the same rules.
+  auto submission = jobs::decode_submission(job);
+  if (!submission.ok()) return submission.error().within(where + " '" + out.role.name + "'");
+  out.each = submission->request.resources;
+  out.role.threads = static_cast<int>(std::max<std::int64_t>(1, out.each.cpu_milli / 1000));
+  return out;
+}
+
+Status check_roles(const WorkerPlan& plan, const std::string& where) {
+  std::vector<launch::Group> roles;
+  std::int64_t processes = 0;
+  for (const PlannedGroup& group : plan.groups) {
+    roles.push_back(group.role);
+    processes += group.role.max;
+  }
+  const Status status = launch::check_groups(roles);
+  if (!status.ok()) return status.error().within(where);
+  if (processes > kWorkersMost) {
+    return Error(ErrorId::kOutOfRange, where + ": groups have at most 1024 processes");
+  }
+  if (to_json(group_values(plan)).size() > kGroupsTextMost) {
+    return Error(ErrorId::kOutOfRange, where + ": the commands of groups have at most 64 KiB");
+  }
+  return {};
+}
+
+// Those whose number may change, else the first workers, else the chief.
+std::size_t elastic_of(const std::vector<PlannedGroup>& groups) {
+  std::size_t out = groups.size();
+  for (std::size_t i = groups.size(); i-- > 0;) {
+    const launch::Group& role = groups[i].role;
+    if (role.role != launch::Role::kWorker) continue;
+    if (role.max > role.min) return i;
+    if (!role.chief || out == groups.size()) out = i;
+  }
+  return out;
+}
+
+// Instead of `workers`.
+Status decode_roles(Fields& fields, WorkerPlan& plan, Value& resources, Value& command) {
+  const Value::Array list = FALAJ_TRY(fields.list("groups"));
+  if (list.empty()) return {};
+  if (!fields.any("workers").is_null()) {
+    return Error(ErrorId::kOutOfRange, fields.where() + ": give 'workers' or 'groups'");
+  }
+  if (list.size() > launch::kGroupsMax) {
+    return Error(ErrorId::kOutOfRange, fields.where() + ": there are at most 8 groups");
+  }
+  Value job = Value::object();
+  if (!command.is_null()) job["command"] = command;
+  for (const Value& each : list) {
+    plan.groups.push_back(FALAJ_TRY(decode_planned(each, job, fields.where() + " groups")));
+  }
+  std::stable_sort(plan.groups.begin(), plan.groups.end(),
+                   [](const PlannedGroup& a, const PlannedGroup& b) {
+                     return launch::goes_before(a.role, b.role);
+                   });
+  FALAJ_TRY(check_roles(plan, fields.where()));
+  plan.elastic = elastic_of(plan.groups);
+  const PlannedGroup& workers = plan.groups[plan.elastic];
+  plan.workers_min = workers.role.min;
+  plan.workers_max = workers.role.max;
+  resources["cpus"] = static_cast<double>(workers.each.cpu_milli) / 1000;
+  resources["memory"] = workers.each.memory_bytes;
+  resources["gpus"] = workers.each.gpus;
+  if (!command.is_null()) return {};
+  for (const std::string& word : workers.role.argv) command.push(word);
+  return {};
 }
 
 // A word or a number: "unlimited", 3.
@@ -78,24 +168,52 @@ Status decode_checkpoint(Fields& fields, WorkerPlan& plan) {
   return checkpoint.finish();
 }
 
+// As many of each as were granted.
+std::vector<std::string> group_words(const jobs::Request& granted, std::int64_t workers,
+                                     std::int64_t least, const Value::Array& groups) {
+  std::vector<std::string> words;
+  std::int64_t ranked = 0;
+  for (Value group : groups) {
+    if (granted.workers && group.text("name") == granted.workers->group) {
+      group["min"] = least;
+      group["max"] = workers;
+    }
+    const std::string role = group.text("role");
+    if (role == "chief" || role == "worker") ranked += group.integer("max");
+    words.insert(words.end(), {"--group", to_json(group)});
+  }
+  words.insert(words.end(), {"--slots", std::to_string(ranked)});
+  return words;
+}
+
 }  // namespace
 
 Result<WorkerPlan> decode_worker_plan(Fields& fields, Duration time_max) {
   WorkerPlan plan;
   Value resources = Value::object();
   FALAJ_TRY(decode_workers(fields, plan, resources));
+  Value command = fields.any("command");
+  FALAJ_TRY(decode_roles(fields, plan, resources, command));
   FALAJ_TRY(decode_faults(fields, plan));
   FALAJ_TRY(decode_checkpoint(fields, plan));
   // The rest is a job like any other, and is held to the same rules.
   Value job = Value::object();
-  for (const char* key : {"command", "env", "queue", "priority", "runtime"}) {
+  for (const char* key :
+       {"env", "queue", "priority", "runtime", "placement", "cost_cap", "deadline"}) {
     if (const Value& value = fields.any(key); !value.is_null()) job[key] = value;
   }
+  if (!command.is_null()) job["command"] = std::move(command);
   job["resources"] = std::move(resources);
   auto submission = jobs::decode_submission(job);
   if (!submission.ok()) return submission.error().within(fields.where());
   plan.submission = *std::move(submission);
   plan.submission.request.time_max = time_max;
+  const auto& placement = plan.submission.request.placement;
+  if (placement && (placement->gpu.is_part() || placement->numa)) {
+    return Error(ErrorId::kOutOfRange, fields.where() +
+                                           ": workers have whole GPUs, and any processors: leave "
+                                           "'fraction', 'mig' and 'numa' out of 'placement'");
+  }
   auto capture = jobs::decode_capture(fields.any("capture"));
   if (!capture.ok()) return capture.error().within(fields.where());
   plan.capture = *std::move(capture);
@@ -104,12 +222,15 @@ Result<WorkerPlan> decode_worker_plan(Fields& fields, Duration time_max) {
 
 int workers_on(const jobs::Machine& machine, const WorkerPlan& plan) {
   const jobs::Resources& each = plan.submission.request.resources;
+  const jobs::Resources taken = groups_take(request_of(plan, plan.workers_max, ""));
   const auto room = [](std::int64_t there, std::int64_t asked) {
-    return there / std::max<std::int64_t>(1, asked);
+    return std::max<std::int64_t>(0, there) / std::max<std::int64_t>(1, asked);
   };
-  std::int64_t most = std::min(room(machine.cpu_milli, each.cpu_milli),
-                               room(machine.memory_bytes, each.memory_bytes));
-  if (each.gpus > 0) most = std::min(most, room(machine.gpus, each.gpus));
+  std::int64_t most = std::min(room(machine.cpu_milli - taken.cpu_milli, each.cpu_milli),
+                               room(machine.memory_bytes - taken.memory_bytes, each.memory_bytes));
+  if (each.gpus > 0) {
+    most = std::min(most, room(std::int64_t{machine.gpus} - taken.gpus, each.gpus));
+  }
   return static_cast<int>(std::clamp<std::int64_t>(most, plan.workers_min, plan.workers_max));
 }
 
@@ -117,13 +238,41 @@ jobs::Request request_of(const WorkerPlan& plan, int most, const std::string& na
   jobs::Request request = plan.submission.request;
   request.name = name;
   request.workers = jobs::Workers{request.resources, plan.workers_min, most};
+  for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+    const PlannedGroup& group = plan.groups[i];
+    if (i == plan.elastic) {
+      request.workers->group = group.role.name;
+    } else {
+      request.groups.push_back({group.role.name, group.each, group.role.min});
+    }
+  }
   give_workers(request, plan.workers_min);
   return request;
 }
 
-std::vector<std::string> gang_words(const jobs::Request& granted, std::int64_t workers) {
+Value group_values(const WorkerPlan& plan) {
+  Value out;
+  const auto& env = plan.submission.env;
+  const bool threads_given = std::any_of(
+      env.begin(), env.end(), [](const auto& each) { return each.first == "OMP_NUM_THREADS"; });
+  for (const PlannedGroup& group : plan.groups) {
+    Value value = launch::to_value(group.role);
+    if (threads_given) value["threads"] = 0;
+    out.push(std::move(value));
+  }
+  return out;
+}
+
+std::vector<std::string> gang_words(const jobs::Request& granted, std::int64_t workers,
+                                    const Value& groups) {
   const auto number = [](std::int64_t value) { return std::to_string(value); };
   const std::int64_t least = granted.workers ? std::min(granted.workers->min, workers) : workers;
+  if (groups.is_array()) {
+    std::vector<std::string> words = group_words(granted, workers, least, groups.as_array());
+    const std::int64_t memory = granted.resources.memory_bytes / launch::kWaitingShare;
+    words.insert(words.end(), {"--memory", number(memory)});
+    return words;
+  }
   std::vector<std::string> words{
       "--workers", number(least) + ":" + number(workers),
       "--slots",   number(workers),
@@ -135,12 +284,12 @@ std::vector<std::string> gang_words(const jobs::Request& granted, std::int64_t w
 
 std::vector<std::string> launch_words(const WorkerPlan& plan) {
   const auto number = [](std::int64_t value) { return std::to_string(value); };
-  std::vector<std::string> words{"--servers",     number(plan.servers),
-                                 "--restarts",    number(plan.crashes_max),
-                                 "--preemptions", number(plan.preemptions_max),
-                                 "--grace",       number(plan.grace.nanos / 1'000'000) + "ms",
-                                 "--last",        number(plan.keep_last),
-                                 "--best",        number(plan.keep_best)};
+  std::vector<std::string> words;
+  if (plan.groups.empty()) words = {"--servers", number(plan.servers)};
+  words.insert(words.end(), {"--restarts", number(plan.crashes_max), "--preemptions",
+                             number(plan.preemptions_max), "--grace",
+                             number(plan.grace.nanos / 1'000'000) + "ms", "--last",
+                             number(plan.keep_last), "--best", number(plan.keep_best)});
   if (plan.better == "lower") words.emplace_back("--lower-is-better");
   if (plan.on_crash == "keep_survivors") words.emplace_back("--keep-survivors");
   for (const std::string& rule : plan.log_rules) {

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "jobs/admission.h"
 #include "jobs/request.h"
+#include "launch/groups.h"
 
 namespace falaj::training {
 
@@ -19,7 +20,16 @@ namespace falaj::training {
 //        capture: {seed: 7},
 //        faults: {crashes_max: 3, preemptions_max: unlimited, grace: 60s, on_crash: restart_all,
 //                 log_rules: [{match: out of memory, do: stop}]},
-//        checkpoint: {keep: {last: 2, best: 1}, better: higher}, resources: {time_max: 2h}}
+//        checkpoint: {keep: {last: 2, best: 1}, better: higher}, resources: {time_max: 2h},
+//        placement: {labels: {disk: ssd}}, cost_cap: 20, deadline: 2026-12-01T00:00:00Z}
+// or, instead of workers, several roles (launch/groups.h):
+//        groups: [{name: chief, cpu: 2, memory: 4Gi, gpus: 1}, {name: worker, min: 1, max: 4},
+//                 {name: ps, count: 2, command: [python3, serve.py]}]
+struct PlannedGroup {
+  launch::Group role;
+  jobs::Resources each;
+};
+
 struct WorkerPlan {
   jobs::Submission submission;  // The command and what it asks for; resources are one worker's.
   int workers_min = 1;
@@ -34,6 +44,9 @@ struct WorkerPlan {
   int keep_best = 1;
   std::string better = "higher";
   Value capture;  // Decoded (jobs/capture.h); null when nothing was said.
+  // In their order; the workers above are then those of one of them, whose number may change.
+  std::vector<PlannedGroup> groups{};
+  std::size_t elastic = 0;  // Its position.
 };
 
 // Takes the plan's members out of the spec; the others are the caller's. FJ-1xxx with what is
@@ -49,7 +62,11 @@ jobs::Request request_of(const WorkerPlan& plan, int most, const std::string& na
 
 // The words of `falaj launch` that follow from the plan, without folders and command …
 std::vector<std::string> launch_words(const WorkerPlan& plan);
-// … and those that follow from how many workers an attempt was granted.
-std::vector<std::string> gang_words(const jobs::Request& granted, std::int64_t workers);
+// … and those that follow from how many workers an attempt was granted. `groups` is group_values(),
+// as it was kept.
+std::vector<std::string> gang_words(const jobs::Request& granted, std::int64_t workers,
+                                    const Value& groups = {});
+// The groups as `falaj launch --group` reads them, a list; null without any.
+Value group_values(const WorkerPlan& plan);
 
 }  // namespace falaj::training

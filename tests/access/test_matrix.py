@@ -10,8 +10,11 @@ tenant. A row that nobody was let through, or everybody, proves nothing and is a
 What is expected is computed here, from docs/reference/permissions.md (role → actions) and each
 route's declared target: a second reading of the rules, next to the server's own. Whether the gate
 let a request through is asked from the server's list of denials, so that a handler's own "not
-found" does not count as one. With --plant a grant that should not be there is put there: the test
-must fail then.
+found" does not count as one.
+
+With --plant a grant that should not be there is put there: a viewer's, on another tenant's project.
+The two columns that it could show in are asked, and it is an error unless every cell that the grant
+opens is a fault, and every fault is the viewer's. That is the negative control.
 """
 
 import base64
@@ -216,7 +219,7 @@ class Matrix:
             self.apply([self.grant("viewer", "viewer", {"project": "other"}, "planted")])
         for tenant in TENANTS:
             self.records[tenant] = self.fill(tenant)
-        document = server.good("GET", "/openapi.json")
+        document = server.good("GET", "/openapi.json", token=self.root)
         for path, methods in sorted(document["paths"].items()):
             for method, route in sorted(methods.items()):
                 self.routes.append(
@@ -396,6 +399,22 @@ class Matrix:
             for table in (cells, above)
         )
 
+    def run_planted(self):
+        """What the plant should have shown and did not, and what was said of who has none."""
+        for route in self.routes:
+            for role in ("viewer", "editor"):
+                self.pair(route, (role, "own", False))
+        viewer = ("viewer", "own", False)
+        opened = {
+            f"{method} {path}, viewer on own in other: ●, not a denial"
+            for method, path, action, target in self.routes
+            if self.expected(viewer, action, target, "own")
+            and not self.expected(viewer, action, target, "other")
+        }
+        assert len(opened) > len(self.routes) // 4, "a viewer sees hardly anything"
+        missed = ["not found: " + each for each in sorted(opened - set(self.faults))]
+        return missed + ["not planted: " + each for each in self.faults if "viewer" not in each]
+
     def cell(self, route, asker, tenant):
         method, path, action, target = route
         role, on, reason = asker
@@ -467,6 +486,10 @@ def main():
         try:
             matrix = Matrix(server)
             matrix.build()
+            if "--plant" in sys.argv:
+                wrong = matrix.run_planted()
+                print(f"{len(matrix.faults)} faults of the plant", *wrong, sep="\n  ")
+                return 1 if wrong else 0
             rows, above = matrix.run()
         finally:
             server.stop()

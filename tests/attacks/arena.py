@@ -165,7 +165,7 @@ def attacks(table, check=None):
             def test(self, attack=attack):
                 reply = attack(self)
                 if reply is not None:
-                    (check or Arena.refused)(self, reply)
+                    (check or type(self).refused)(self, reply)
 
             name = "test_" + re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
             assert not hasattr(cls, name), name

@@ -148,8 +148,9 @@ def hidden(self, answers):
 
 
 def reaching():
-    for who in ("mallory", "reader", "approver"):
-        for method, number in METHODS.items():
+    # By method: who unloads comes after all who ask whether it is ready.
+    for method, number in METHODS.items():
+        for who in ("mallory", "reader", "approver"):
 
             def attack(self, who=who, method=method, number=number):
                 return [

@@ -5,7 +5,7 @@ import unittest
 import onnx_bytes as onnx
 import shop
 from arena import attacks
-from fortress import Fortress, declared, tenant
+from fortress import ADMIN, Fortress, basic, bearer, declared, tenant
 
 EXITS = [
     "write",
@@ -169,9 +169,12 @@ class Elsewhere(Zoned):
     def fill(cls, project):
         if project == "payments":
             # Declared by somebody who is there; on this machine even declarations are refused.
-            cls.server.good("PATCH", "/api/v1/users/root", {"zone": "ae-fin"})
+            there = cls.service("there")
+            cls.server.good("PATCH", "/api/v1/users/service:there", {"zone": "ae-fin"})
+            cls.server.apply(cls.grant("there", "admin", "platform"))
+            own, cls.server.headers = cls.server.headers, bearer(there)
             cls.server.apply(*tenant(project))
-            cls.server.good("PATCH", "/api/v1/users/root", {"zone": ""})
+            cls.server.headers = own
             return {}
         return super().fill(project)
 
@@ -214,6 +217,87 @@ class Elsewhere(Zoned):
         reply = self.send("POST", at, onnx.doubled(), headers)
         self.refused(reply)
         self.assertEqual(reply.code, "FJ-7031", reply.text)
+
+
+class Auditor(Zoned):
+    """May read the log of the whole platform, and is in `eu`."""
+
+    @classmethod
+    def prepare(cls, server):
+        super().prepare(server)
+        cls.tokens["ines"] = cls.service("ines")
+        server.good("PATCH", "/api/v1/users/service:ines", {"zone": "eu"})
+        server.apply(cls.grant("ines", "auditor", "platform"))
+        server.good("POST", "/api/v1/users", {"name": "gita", "password": ADMIN})
+        server.apply(declared("Group", "berlin", members=["user:gita"], zone="eu"))
+
+    def check(self, method, path):
+        reply = self.attack("ines", method, path)
+        self.refused(reply)
+        self.assertEqual(reply.code, "FJ-7031", reply.text)
+        self.assertNotIn("ingest", reply.text)
+        return reply.text
+
+    def test_who_is_somewhere_by_a_group_is_told_so_whomever_they_ask(self):
+        """The control: where the caller is, which decides all of this, is no secret from them."""
+        own = basic("gita", ADMIN)
+        for path in ("/api/v1/whoami", "/api/v1/session"):
+            said = self.send("GET", path, headers=own).value
+            self.assertEqual(said.get("user", said)["zone"], "eu", path)
+        body = {"name": "gita", "password": ADMIN}
+        self.assertEqual(self.send("POST", "/api/v1/session", body).value["user"]["zone"], "eu")
+
+    def test_nobody_says_themselves_where_they_are(self):
+        self.server.apply(
+            declared("Grant", "ines-people", to=["service:ines"], actions=["identity.write"],
+                     on="platform"))
+        reply = self.attack("ines", "PATCH", "/api/v1/users/service:ines", {"zone": "ae-fin"})
+        self.refused(reply)
+        self.assertIn("nobody declares", reply.text)
+        self.check("GET", "/api/v1/audit?project=payments")
+        self.server.good("DELETE", "/api/v1/objects/Grant/ines-people")
+        self.before["changes"] = self.state()["changes"]
+
+    def test_evidence_does_not_take_the_log_across(self):
+        self.check("POST", "/api/v1/evidence")
+
+    def test_nor_do_the_entries_alone(self):
+        self.check("GET", "/api/v1/evidence/entries?first=1&limit=5000")
+
+    def test_lists_of_the_platform_leave_the_other_zone_out(self):
+        for path, rows in (
+            ("/api/v1/zones/ledger", "rows"),
+            ("/api/v1/keys", "keys"),
+            ("/api/v1/audit?limit=1000", "entries"),
+        ):
+            mine = self.attack("ines", "GET", path).value[rows]
+            all_rows = self.server.get(path)[rows]
+            self.assertNotIn("payments", {row["project"] for row in mine}, path)
+            self.assertIn("shop", {row["project"] for row in mine}, path)
+            self.assertIn("payments", {row["project"] for row in all_rows}, path)
+
+    def test_a_project_that_is_no_more_keeps_its_zone(self):
+        project = declared("Project", "a-gone", zone="ae-fin", purpose="fraud-prevention")
+        self.server.apply(project, declared("Model", "m", "a-gone"))
+        self.server.good("DELETE", "/api/v1/objects/Model/m?project=a-gone")
+        self.server.good("DELETE", "/api/v1/objects/Project/a-gone")
+        # The first by name, before default and payments.
+        self.assertIn("'a-gone'", self.check("POST", "/api/v1/evidence"))
+        self.check("GET", "/api/v1/audit?project=a-gone")
+        gone = self.server.get("/api/v1/audit?project=a-gone")["entries"]
+        self.assertGreater(len(gone), 0, "the control: who is here reads them")
+        self.check("GET", f"/api/v1/audit/{gone[0]['sequence']}")
+        moved = declared("Project", "a-gone", zone="eu", purpose="fraud-prevention")
+        self.refused(self.send("PUT", "/api/v1/objects", moved, self.as_admin()))
+        self.before["changes"] = self.state()["changes"]
+
+    def test_who_is_nowhere_else_has_it(self):
+        """The control: an administrator on this machine."""
+        entries = self.server.good("POST", "/api/v1/evidence", {})["entries"]
+        self.assertGreater(entries, 10)
+        reply = self.send("GET", "/api/v1/evidence/entries?first=1&limit=10", None, self.as_admin())
+        self.assertEqual(reply.text.count("\n"), 10)
+        self.before["changes"] = self.state()["changes"]
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class RedisContract : public testing::Test {
     settings.ca_file = server_.folder() / "ca.pem";
     return settings;
   }
-  Result<std::unique_ptr<KvStore>> open(const app::RedisSettings& settings) {
+  Result<std::unique_ptr<redis::RedisRows>> open(const app::RedisSettings& settings) {
     return app::open_redis_rows(settings, *world_.tree, server_.folder() / "online");
   }
   std::string refusal(const app::RedisSettings& settings) {

@@ -389,27 +389,23 @@ app::RedisSettings redis_for(const std::string& folder, std::string (RedisServer
   return settings;
 }
 
+std::unique_ptr<KvStore> redis_rows(const std::string& folder,
+                                    std::string (RedisServer::*url)() const) {
+  return opened(app::open_redis_rows(redis_for(folder, url), keys(), folder + "/online"));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Redis, KvContract,
-    testing::Values(Adapter<KvStore>{"redis",
-                                     [](const std::string& f) {
-                                       return opened(app::open_redis_rows(
-                                           redis_for(f, &RedisServer::url), keys(), f + "/online"));
-                                     }},
-                    Adapter<KvStore>{"redis_tls",
-                                     [](const std::string& f) {
-                                       return opened(
-                                           app::open_redis_rows(redis_for(f, &RedisServer::tls_url),
-                                                                keys(), f + "/online"));
-                                     }},
-                    Adapter<KvStore>{"redis_sealed",
-                                     [](const std::string& f) {
-                                       return security::sealed::seal_kv(
-                                           opened(app::open_redis_rows(
-                                               redis_for(f, &RedisServer::tls_url), keys(),
-                                               f + "/online")),
-                                           keys());
-                                     }}),
+    testing::Values(
+        Adapter<KvStore>{"redis",
+                         [](const std::string& f) { return redis_rows(f, &RedisServer::url); }},
+        Adapter<KvStore>{"redis_tls",
+                         [](const std::string& f) { return redis_rows(f, &RedisServer::tls_url); }},
+        Adapter<KvStore>{"redis_sealed",
+                         [](const std::string& f) {
+                           return security::sealed::seal_kv(redis_rows(f, &RedisServer::tls_url),
+                                                            keys());
+                         }}),
     adapter_name<KvStore>);
 #endif
 

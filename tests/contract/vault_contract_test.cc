@@ -7,9 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <set>
+#include <sstream>
 #include <thread>
 
+#include "base/log.h"
 #include "crypto/aead.h"
 #include "security/keys/key_tree.h"
 #include "security/keys/key_vault.h"
@@ -228,6 +231,50 @@ TEST_F(Hsm, a_lost_session_is_opened_again) {
   EXPECT_EQ(vault->unwrap(root, wrapped, "aad")->view(), key.view());
   device.behave("lost");
   EXPECT_EQ(vault->roots()->size(), 1U);
+}
+
+class TokensOpened final : public log::Sink {
+ public:
+  TokensOpened() { log::set_sink(this, log::Level::kInfo); }
+  ~TokensOpened() override { log::set_sink(nullptr, log::Level::kInfo); }
+  void write(log::Level, std::string_view event, const std::vector<log::Field>& fields) override {
+    if (event != "PKCS#11 token opened") return;
+    std::string line;
+    for (const log::Field& field : fields) {
+      line += std::string(field.key) + "=" + std::get<std::string>(field.value) + " ";
+    }
+    lines.push_back(line);
+  }
+  std::vector<std::string> lines;
+};
+
+// As the device's own tool tells it.
+std::string serial_number() {
+  std::FILE* const said = ::popen("softhsm2-util --show-slots", "r");
+  std::string text(1 << 16, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), said));
+  ::pclose(said);
+  const std::string before = "Serial number:";
+  const std::size_t at = text.find(before);
+  if (at == std::string::npos) return "";
+  std::istringstream rest(text.substr(at + before.size()));
+  std::string serial;
+  rest >> serial;
+  return serial;
+}
+
+TEST_F(Hsm, which_token_was_opened_is_logged_each_time) {
+  TokensOpened log;
+  EXPECT_FALSE(open_pkcs11_vault(device.options("0815")).ok());
+  EXPECT_TRUE(log.lines.empty()) << "it was not";
+  const std::string serial = serial_number();
+  ASSERT_EQ(serial.size(), 16u);
+  const auto vault = open_pkcs11_vault(device.options()).value();
+  const std::vector<std::string> once{"token=falaj serial=" + serial + " "};
+  EXPECT_EQ(log.lines, once);
+  device.behave("lost");
+  EXPECT_TRUE(vault->roots().ok());
+  EXPECT_EQ(log.lines, (std::vector<std::string>{once[0], once[0]}));
 }
 
 // A slow device holds up what needs it, not what is in memory.

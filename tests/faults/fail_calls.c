@@ -1,5 +1,6 @@
 // The k-th call fails: preloaded below a program, it counts the calls that reach the disk, or those
-// for memory, and makes one of them fail, or all from there on.
+// for memory, and makes one of them fail, or all from there on. Or the program kills itself with
+// SIGKILL right before or right after a named point: a call on a path below the disk.
 //
 //   FALAJ_DISK   the folder that is the disk
 //   FALAJ_CALLS  a file of at least sizeof(struct control) bytes, shared with the test, which arms
@@ -8,6 +9,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +20,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { kWrites = 1, kReads = 2, kMemory = 3 };
+enum kind { kWrites = 1, kReads = 2, kMemory = 3, kPoints = 4 };
+enum moment { kNever = 0, kBefore = 1, kAfter = 2 };
 
 // Little endian 64-bit numbers, as the test packs them.
 struct control {
@@ -27,6 +31,13 @@ struct control {
   unsigned long lasts;  // 1: all from there on.
   unsigned long count;
   unsigned long failed;
+  // Points: `at` is which call of that name on such a path; 0: none, the names are only listed.
+  unsigned long process;  // Whose; 0: of the next that starts. Its children pass no points.
+  unsigned long moment;
+  char call[16];
+  char pattern[512];    // As fnmatch() has it, below the disk; '*' stays in one folder.
+  unsigned long named;  // Bytes of `names`: "CALL PATH\n" of each point that was passed.
+  char names[(4 << 20) - 600];
 };
 
 static struct control* control;
@@ -44,6 +55,9 @@ __attribute__((constructor)) static void start(void) {
   close(fd);
   if (shared == MAP_FAILED) _exit(120);
   control = shared;
+  unsigned long nobody = 0;
+  __atomic_compare_exchange_n(&control->process, &nobody, (unsigned long)getpid(), 0,
+                              __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 static int counts(enum kind kind) {
@@ -82,82 +96,156 @@ static int path_fails(int folder, const char* path) {
   return folder != AT_FDCWD && fd_fails(kWrites, folder);
 }
 
+static void die(void) {
+  __atomic_fetch_add(&control->failed, 1, __ATOMIC_SEQ_CST);
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
+}
+
+static void list_name(const char* call, const char* path) {
+  char line[4200];
+  const int length = snprintf(line, sizeof line, "%s %s\n", call, path);
+  if (length < 0 || (size_t)length >= sizeof line) return;
+  const unsigned long at = __atomic_fetch_add(&control->named, length, __ATOMIC_SEQ_CST);
+  if (at + length <= sizeof control->names) memcpy(control->names + at, line, length);
+}
+
+// Does not return when the process is to be killed before the call; kAfter: die() after it.
+static enum moment point(const char* call, const char* path) {
+  if (!below_disk(path)) return kNever;
+  path += disk_length;
+  path = path[0] == '\0' ? "." : path + 1;
+  const unsigned long at = __atomic_load_n(&control->at, __ATOMIC_SEQ_CST);
+  if (at == 0) list_name(call, path);
+  if (at == 0 || strcmp(call, control->call) != 0) return kNever;
+  if (fnmatch(control->pattern, path, FNM_PATHNAME) != 0) return kNever;
+  if (__atomic_fetch_add(&control->count, 1, __ATOMIC_SEQ_CST) + 1 != at) return kNever;
+  if (control->moment == kBefore) die();
+  return (enum moment)control->moment;
+}
+
+static int passes_points(void) {
+  return counts(kPoints) && (unsigned long)getpid() == control->process;
+}
+
+static enum moment fd_point(const char* call, int fd) {
+  if (call == NULL || !passes_points()) return kNever;
+  char link[64], path[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length < 0) return kNever;
+  path[length] = '\0';
+  return point(call, path);
+}
+
+static enum moment path_point(const char* call, int folder, const char* name) {
+  if (!passes_points()) return kNever;
+  if (name[0] == '/') return point(call, name);
+  if (folder == AT_FDCWD) return kNever;
+  char link[64], path[8192];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+  const ssize_t length = readlink(link, path, 4095);
+  if (length < 0) return kNever;
+  snprintf(path + length, sizeof path - length, "/%s", name);
+  return point(call, path);
+}
+
 #define NEXT(type, name, arguments) \
   static type(*real) arguments;     \
   if (real == NULL) real = (type(*) arguments)dlsym(RTLD_NEXT, #name);
 
-#define ON_FD(kind, type, name, arguments, call)      \
-  type name arguments {                               \
-    NEXT(type, name, arguments)                       \
-    return fd_fails(kind, fd) ? (type)-1 : real call; \
+// `point` is how the test calls it; NULL: no point.
+#define ON_FD(kind, point, type, name, arguments, call) \
+  type name arguments {                                 \
+    NEXT(type, name, arguments)                         \
+    if (fd_fails(kind, fd)) return (type)-1;            \
+    const enum moment moment = fd_point(point, fd);     \
+    const type result = real call;                      \
+    if (moment == kAfter) die();                        \
+    return result;                                      \
   }
-ON_FD(kWrites, ssize_t, write, (int fd, const void* b, size_t n), (fd, b, n))
-ON_FD(kWrites, ssize_t, pwrite, (int fd, const void* b, size_t n, off_t at), (fd, b, n, at))
-ON_FD(kWrites, ssize_t, pwrite64, (int fd, const void* b, size_t n, off64_t at), (fd, b, n, at))
-ON_FD(kWrites, ssize_t, writev, (int fd, const struct iovec* v, int n), (fd, v, n))
-ON_FD(kWrites, ssize_t, pwritev, (int fd, const struct iovec* v, int n, off_t at), (fd, v, n, at))
-ON_FD(kWrites, ssize_t, pwritev64, (int fd, const struct iovec* v, int n, off64_t at),
+ON_FD(kWrites, "write", ssize_t, write, (int fd, const void* b, size_t n), (fd, b, n))
+ON_FD(kWrites, "write", ssize_t, pwrite, (int fd, const void* b, size_t n, off_t at),
+      (fd, b, n, at))
+ON_FD(kWrites, "write", ssize_t, pwrite64, (int fd, const void* b, size_t n, off64_t at),
+      (fd, b, n, at))
+ON_FD(kWrites, "write", ssize_t, writev, (int fd, const struct iovec* v, int n), (fd, v, n))
+ON_FD(kWrites, "write", ssize_t, pwritev, (int fd, const struct iovec* v, int n, off_t at),
       (fd, v, n, at))
-ON_FD(kWrites, int, fsync, (int fd), (fd))
-ON_FD(kWrites, int, fdatasync, (int fd), (fd))
-ON_FD(kWrites, int, ftruncate, (int fd, off_t n), (fd, n))
-ON_FD(kWrites, int, ftruncate64, (int fd, off64_t n), (fd, n))
-ON_FD(kWrites, int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n))
-ON_FD(kWrites, int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n))
-ON_FD(kReads, ssize_t, pread, (int fd, void* b, size_t n, off_t at), (fd, b, n, at))
-ON_FD(kReads, ssize_t, pread64, (int fd, void* b, size_t n, off64_t at), (fd, b, n, at))
-ON_FD(kReads, ssize_t, read, (int fd, void* b, size_t n), (fd, b, n))
+ON_FD(kWrites, "write", ssize_t, pwritev64, (int fd, const struct iovec* v, int n, off64_t at),
+      (fd, v, n, at))
+ON_FD(kWrites, "fsync", int, fsync, (int fd), (fd))
+ON_FD(kWrites, "fsync", int, fdatasync, (int fd), (fd))
+ON_FD(kWrites, "truncate", int, ftruncate, (int fd, off_t n), (fd, n))
+ON_FD(kWrites, "truncate", int, ftruncate64, (int fd, off64_t n), (fd, n))
+ON_FD(kWrites, "allocate", int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n))
+ON_FD(kWrites, "allocate", int, fallocate64, (int fd, int mode, off64_t at, off64_t n),
+      (fd, mode, at, n))
+ON_FD(kReads, NULL, ssize_t, pread, (int fd, void* b, size_t n, off_t at), (fd, b, n, at))
+ON_FD(kReads, NULL, ssize_t, pread64, (int fd, void* b, size_t n, off64_t at), (fd, b, n, at))
+ON_FD(kReads, NULL, ssize_t, read, (int fd, void* b, size_t n), (fd, b, n))
 
-#define OPEN(name)                                                         \
-  int name(const char* path, int flags, ...) {                             \
-    NEXT(int, name, (const char*, int, ...))                               \
-    va_list more;                                                          \
-    va_start(more, flags);                                                 \
-    const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0; \
-    va_end(more);                                                          \
-    if ((flags & O_CREAT) != 0 && path_fails(AT_FDCWD, path)) return -1;   \
-    return real(path, flags, mode);                                        \
+#define OPENED(folder, path, ...)                                        \
+  va_list more;                                                          \
+  va_start(more, flags);                                                 \
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0; \
+  va_end(more);                                                          \
+  if ((flags & O_CREAT) == 0) return real(__VA_ARGS__);                  \
+  if (path_fails(folder, path)) return -1;                               \
+  const enum moment moment = path_point("create", folder, path);         \
+  const int result = real(__VA_ARGS__);                                  \
+  if (moment == kAfter) die();                                           \
+  return result;
+
+#define OPEN(name)                             \
+  int name(const char* path, int flags, ...) { \
+    NEXT(int, name, (const char*, int, ...))   \
+    OPENED(AT_FDCWD, path, path, flags, mode)  \
   }
 OPEN(open)
 OPEN(open64)
 
-#define OPENAT(name)                                                       \
-  int name(int folder, const char* path, int flags, ...) {                 \
-    NEXT(int, name, (int, const char*, int, ...))                          \
-    va_list more;                                                          \
-    va_start(more, flags);                                                 \
-    const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0; \
-    va_end(more);                                                          \
-    if ((flags & O_CREAT) != 0 && path_fails(folder, path)) return -1;     \
-    return real(folder, path, flags, mode);                                \
+#define OPENAT(name)                                       \
+  int name(int folder, const char* path, int flags, ...) { \
+    NEXT(int, name, (int, const char*, int, ...))          \
+    OPENED(folder, path, folder, path, flags, mode)        \
   }
 OPENAT(openat)
 OPENAT(openat64)
 
-int rename(const char* from, const char* to) {
-  NEXT(int, rename, (const char*, const char*))
-  return path_fails(AT_FDCWD, to) ? -1 : real(from, to);
-}
-int renameat(int a, const char* from, int b, const char* to) {
-  NEXT(int, renameat, (int, const char*, int, const char*))
-  return path_fails(b, to) ? -1 : real(a, from, b, to);
-}
-int renameat2(int a, const char* from, int b, const char* to, unsigned flags) {
-  NEXT(int, renameat2, (int, const char*, int, const char*, unsigned))
-  return path_fails(b, to) ? -1 : real(a, from, b, to, flags);
-}
-int mkdir(const char* path, mode_t mode) {
-  NEXT(int, mkdir, (const char*, mode_t))
-  return path_fails(AT_FDCWD, path) ? -1 : real(path, mode);
-}
-int mkdirat(int folder, const char* path, mode_t mode) {
-  NEXT(int, mkdirat, (int, const char*, mode_t))
-  return path_fails(folder, path) ? -1 : real(folder, path, mode);
-}
-int link(const char* from, const char* to) {
-  NEXT(int, link, (const char*, const char*))
-  return path_fails(AT_FDCWD, to) ? -1 : real(from, to);
-}
+// `folder` and `path` are what the call makes.
+#define ON_PATH(point, folder, path, name, arguments, call)     \
+  int name arguments {                                          \
+    NEXT(int, name, arguments)                                  \
+    if (path_fails(folder, path)) return -1;                    \
+    const enum moment moment = path_point(point, folder, path); \
+    const int result = real call;                               \
+    if (moment == kAfter) die();                                \
+    return result;                                              \
+  }
+ON_PATH("rename", AT_FDCWD, to, rename, (const char* from, const char* to), (from, to))
+ON_PATH("rename", b, to, renameat, (int a, const char* from, int b, const char* to),
+        (a, from, b, to))
+ON_PATH("rename", b, to, renameat2,
+        (int a, const char* from, int b, const char* to, unsigned flags), (a, from, b, to, flags))
+ON_PATH("mkdir", AT_FDCWD, path, mkdir, (const char* path, mode_t mode), (path, mode))
+ON_PATH("mkdir", folder, path, mkdirat, (int folder, const char* path, mode_t mode),
+        (folder, path, mode))
+ON_PATH("link", AT_FDCWD, to, link, (const char* from, const char* to), (from, to))
+
+// Removing is a point; that it fails is not tried.
+#define REMOVES(folder, path, name, arguments, call)               \
+  int name arguments {                                             \
+    NEXT(int, name, arguments)                                     \
+    const enum moment moment = path_point("remove", folder, path); \
+    const int result = real call;                                  \
+    if (moment == kAfter) die();                                   \
+    return result;                                                 \
+  }
+REMOVES(AT_FDCWD, path, unlink, (const char* path), (path))
+REMOVES(folder, path, unlinkat, (int folder, const char* path, int flags), (folder, path, flags))
+REMOVES(AT_FDCWD, path, rmdir, (const char* path), (path))
+REMOVES(AT_FDCWD, path, remove, (const char* path), (path))
 
 extern void* __libc_malloc(size_t size);
 extern void* __libc_calloc(size_t count, size_t size);

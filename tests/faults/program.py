@@ -105,8 +105,9 @@ class Server:
     mode="serve" starts the production server; its authority is then in `authority`.
     """
 
-    def __init__(self, data, *flags, prefix=(), port=0, mode="dev"):
+    def __init__(self, data, *flags, prefix=(), port=0, mode="dev", program=PROGRAM):
         self.data, self.flags, self.prefix, self.port = data, flags, list(prefix), port
+        self.program = program
         self.mode, self.authority = mode, os.path.join(data, "tls", "authority.pem")
         self.headers = {}  # Sent with every request.
         self.grpc_address = None
@@ -114,7 +115,7 @@ class Server:
 
     def launch(self):
         """Starts the process; the exit code and what it printed if it ends before it is ready."""
-        command = [*self.prefix, PROGRAM, self.mode, "--data", self.data, "--port",
+        command = [*self.prefix, self.program, self.mode, "--data", self.data, "--port",
                    str(self.port), "--grpc-port", "0", *self.flags]
         with open(self.log, "ab") as log:
             at = log.tell()

@@ -1,9 +1,10 @@
 """Ten thousand canary strings go in by every way there is; none may lie anywhere in clear.
 
 After all of it, and again after a kill in the middle of everything, the raw bytes of every file of
-the data folder are searched: databases, logs, segments, models, uploads, work folders. The same
-scan over the same program without sealing (tests/plain) must find canaries by the hundreds in each
-store, or it could not find anything.
+the data folder are searched: databases, logs, segments, models, uploads, work folders. Where online
+rows are kept in Redis, its files and every byte on the way to it and back are searched too. The
+same scan over the same program without sealing (tests/plain) must find canaries by the hundreds in
+each store, or it could not find anything.
 """
 import http.client
 import os
@@ -13,7 +14,7 @@ import resource
 import subprocess
 import unittest
 
-import program
+import redis_server
 import shop
 from program import ProgramTest, wait_until
 
@@ -222,7 +223,8 @@ class Canaries(ProgramTest):
         for job in self.running:
             server.good("POST", f"/api/v1/jobs/{job}:cancel", {})
             server.job_ended(job)
-        self.assertEqual(self.places(server.data, flock), ({}, {}), "when the commands ended")
+        for folder in (server.data, server.jobs_folder()):
+            self.assertEqual(self.places(folder, flock), ({}, {}), "when the commands ended")
         job = shop.train_job("long", rounds=2000)
         server.apply(job)
         server.train("long")
@@ -247,15 +249,10 @@ class Canaries(ProgramTest):
 
     @unittest.skipUnless(PLAIN, "the program without sealing was not built: falaj_test_plain")
     def test_without_sealing_the_same_scan_finds_them(self):
-        sealed = program.PROGRAM
-        program.PROGRAM = os.path.abspath(PLAIN)
-        try:
-            server = self.server().start()
-            flock = self.fill(server, 20261116)
-            server.kill()
-            ways, files = self.places(server.data, flock)
-        finally:
-            program.PROGRAM = sealed
+        server = self.server(program=os.path.abspath(PLAIN)).start()
+        flock = self.fill(server, 20261116)
+        server.kill()
+        ways, files = self.places(server.data, flock)
         self.assertGreater(ways.get("label", 0), 30)
         self.assertGreater(ways.get("key", 0), 100)
         kinds = {path.split(os.sep)[0] for path in files}
@@ -299,6 +296,69 @@ class Canaries(ProgramTest):
             self.skipTest("no process can look into another here")
         guarded = self.server(prefix=bare).start()
         self.assertFalse(readable(guarded.pid))
+
+
+@unittest.skipUnless(redis_server.is_installed(), "redis-server is not installed: ./dev setup")
+class ThroughRedis(ProgramTest):
+    """Keys and texts of people whose online rows lie in a real Redis."""
+
+    ROWS = 400
+
+    def walk(self, **more):
+        """The flock; what was heard on the wire; what Redis has on its disk; what the folder has.
+
+        Rows are written, rewritten by pushes, and read back by a second start. `more` is the
+        server's.
+        """
+        redis = redis_server.Redis()
+        self.addCleanup(redis.remove)
+        redis.start()
+        redis.ask("CONFIG", "SET", "rdbcompression", "no")  # It would hide what it packs.
+        tap = redis_server.Tap(redis.port)
+        self.addCleanup(tap.close)
+        flags = ("storage.online=redis", f"storage.redis.url={tap.url}", "storage.redis.zone=local")
+        settings = [word for flag in flags for word in ("--set", flag)]
+        server = self.server(*settings, **more).start()
+        flock = Flock(6379)
+        declare(server, flock)
+        keys = ingest(server, flock, self.ROWS)
+        push_and_import(server, flock)
+        wait_until(lambda: redis.rows() >= self.ROWS + PUSHES, "every row in Redis")
+        server.kill()
+        written = len(tap.bytes())
+        server.start()
+        self.assertIn(self.city(server, keys[0]), flock.ways["text"])
+        server.stop()
+        self.assertGreater(len(tap.bytes()), written, "the second start read nothing")
+        redis.ask("SAVE")
+        self.assertTrue(os.path.exists(os.path.join(redis.folder, "dump.rdb")))
+        return flock, tap.bytes(), redis.bytes(), scan(server.data)
+
+    @staticmethod
+    def city(server, person):
+        body = {"entities": [{"person_id": person}], "features": ["city"]}
+        reply = server.good("POST", "/api/v1/feature-services/people:read", body)
+        return reply["rows"][0]["values"][0]
+
+    def test_none_lies_in_redis_or_on_the_way_to_it(self):
+        flock, wire, disk, folder = self.walk()
+        self.assertIn(b"falaj:rows:", wire)
+        self.assertIn(b"falaj:rows:", disk)
+        self.assertEqual(PATTERN.findall(wire), [], "on the wire")
+        self.assertEqual(PATTERN.findall(disk), [], "in Redis")
+        self.assertEqual(folder, {})
+        for name in (b"person_id", b"people", b"city", b"score"):
+            self.assertNotIn(name, wire)
+            self.assertNotIn(name, disk)
+        print(f"{flock.count()} canaries, {len(wire)} bytes to and from Redis: 0 found")
+
+    @unittest.skipUnless(PLAIN, "the program without sealing was not built: falaj_test_plain")
+    def test_without_sealing_the_same_search_finds_them(self):
+        flock, wire, disk, _ = self.walk(program=os.path.abspath(PLAIN))
+        for where in (wire, disk):
+            found = {word.decode() for word in PATTERN.findall(where)}
+            self.assertGreater(len(found & flock.ways["key"]), 100)
+            self.assertGreater(len(found & flock.ways["text"]), 100)
 
 
 if __name__ == "__main__":

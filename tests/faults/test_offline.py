@@ -8,6 +8,7 @@ import unittest
 from program import ProgramTest, environment
 
 MODULE = "/usr/lib/softhsm/libsofthsm2.so"
+ZONE = {"apiVersion": "falaj.dev/v1", "kind": "Zone", "metadata": {"name": "ae"}, "spec": {}}
 
 
 class OfflineTest(ProgramTest):
@@ -19,9 +20,7 @@ class OfflineTest(ProgramTest):
 
     def run_and_stop(self, *flags):
         server = self.server(*flags).start()
-        server.apply(
-            {"apiVersion": "falaj.dev/v1", "kind": "Zone", "metadata": {"name": "ae"}, "spec": {}}
-        )
+        server.apply(ZONE)
         self.assertEqual(server.stop(), 0)
         return server.data
 
@@ -67,15 +66,53 @@ class Files(OfflineTest):
         self.assertEqual(server.stop(), 0)
         old = self.copy_of(server.data)
         server.start()
-        server.apply(
-            {"apiVersion": "falaj.dev/v1", "kind": "Zone", "metadata": {"name": "ae"}, "spec": {}}
-        )
+        server.apply(ZONE)
         self.assertEqual(server.stop(), 0)
         shutil.rmtree(os.path.join(old, "signer"))
         shutil.copytree(os.path.join(server.data, "signer"), os.path.join(old, "signer"))
         code, text = self.verify(old)
         self.assertNotEqual(code, 0, text)
         self.assertIn("FJ-7051", text)
+
+    def test_an_old_copy_of_all_is_noticed_by_a_signer_that_lies_elsewhere(self):
+        apart = ("--set", "audit.signer_dir=" + os.path.join(self.folder, "apart"))
+        server = self.server().start()  # Its memory moves when the folder is named later.
+        self.assertEqual(server.stop(), 0)
+        self.assertTrue(os.path.exists(os.path.join(server.data, "signer", "key")))
+        server.flags = [*server.flags, *apart]
+        server.start()
+        self.assertEqual(server.stop(), 0)
+        self.assertFalse(os.path.exists(os.path.join(server.data, "signer")))
+        self.holds(server.data, *apart)
+        old = self.copy_of(server.data)
+        server.start()
+        server.apply(ZONE)
+        self.assertEqual(server.stop(), 0)
+        self.holds(server.data, *apart)
+
+        shutil.rmtree(server.data)
+        shutil.copytree(old, server.data)
+        ended = server.launch()
+        self.assertIsNotNone(ended, "it started from yesterday's folder")
+        self.assertIn("FJ-7051", ended[1])
+        code, text = self.verify(server.data, *apart)
+        self.assertNotEqual(code, 0, text)
+        self.assertIn("FJ-7051", text)
+
+    def test_a_backup_brings_a_signer_that_lies_elsewhere(self):
+        memory = os.path.join(self.folder, "apart")
+        server = self.server("--set", "audit.signer_dir=" + memory).start()
+        server.apply(ZONE)
+        self.assertEqual(server.stop(), 0)
+        copy = os.path.join(self.folder, "backup")
+        code, text = self.falaj("backup", "--data", server.data, "--zone", "ae", "--out", copy,
+                                "--set", "audit.signer_dir=" + memory)
+        self.assertEqual(code, 0, text)
+        for name in ("key", "state.json"):
+            with open(os.path.join(memory, name), "rb") as live:
+                with open(os.path.join(copy, "signer", name), "rb") as kept:
+                    self.assertEqual(kept.read(), live.read())
+        self.holds(copy)
 
 
 @unittest.skipUnless(

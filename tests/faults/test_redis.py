@@ -114,6 +114,49 @@ class RedisFaults(ProgramTest):
         restored = self.with_redis(data=backup).start()
         self.assertEqual([self.read(restored, each) for each in (1, 2)], [1, None])
 
+    def test_an_old_copy_of_redis_is_refused_and_an_emptied_one_is_filled(self):
+        self.redis.start()
+        server = self.with_redis().start()
+        server.apply(*shop.features())
+        self.push(server, 1, 1)
+        wait_until(lambda: self.redis.rows() > 0, "the first row in Redis")
+        server.stop()
+        old = self.redis.dump()
+        server.start()
+        before = self.redis.rows()
+        self.push(server, 2, 2)
+        wait_until(lambda: self.redis.rows() > before, "the second row in Redis")
+        server.stop()
+        newest = self.redis.dump()
+        self.redis.set_back(old)
+        code, printed = server.launch()
+        self.assertEqual(code, 1, printed)
+        self.assertIn("FJ-7051", printed)
+        self.assertIn("redis is an old copy", printed)
+        self.assertIn("storage.redis.prefix", printed)
+        # The newest starts; as it does where the server was killed.
+        self.redis.set_back(newest)
+        server.start()
+        server.kill()
+        server.start()
+        server.stop()
+        # Without its number it is no better than an old one; with another's neither.
+        number = [key for key in self.redis.ask("KEYS", "falaj:rows:*").split()
+                  if self.redis.is_number(key)]
+        self.assertEqual(len(number), 1)
+        self.redis.ask("HSET", number[0], "number", "7")
+        code, printed = server.launch()
+        self.assertEqual(code, 1, printed)
+        self.redis.ask("DEL", number[0])
+        code, printed = server.launch()
+        self.assertEqual(code, 1, printed)
+        self.assertIn("FJ-7051", printed)
+        # What the message says to do.
+        for key in self.redis.ask("KEYS", "falaj:*").split():
+            self.redis.ask("DEL", key)
+        server.start()
+        self.assertEqual([self.read(server, each) for each in (1, 2)], [1, 2])
+
     def test_moving_between_the_engines(self):
         self.redis.start()
         embedded = self.server().start()

@@ -90,6 +90,14 @@ class Folder(ProgramTest):
             out.write("not a folder\n")
         self.assertIn(path + " is not a folder", self.refused(self.server(data=path), "FJ-0006"))
 
+    def test_a_signer_that_cannot_be_started_is_said(self):
+        server = self.server()
+        log = os.path.join(server.data, "signer.log")
+        os.makedirs(log)  # Where its log should be written.
+        self.assertIn(log, self.refused(server, "FJ-7053"))
+        os.rmdir(log)
+        self.assertTrue(server.start().audit_holds())
+
     @unittest.skipUnless(may_mount(), NO_MOUNT)
     def test_a_read_only_disk_is_said(self):
         folder = os.path.join(self.folder, "disk")
@@ -107,9 +115,8 @@ class Folder(ProgramTest):
     @unittest.skipUnless(may_mount(), NO_MOUNT)
     def test_a_machine_without_control_groups_says_so_and_goes_on_saying_it(self):
         server = self.server(prefix=inside_mount("/sys/fs/cgroup", "-t tmpfs none")).start()
-        ready = server.get("/readyz")
-        self.assertEqual(ready["status"], "degraded")
-        self.assertIn("cgroup-memory", ready["jobs_without"])
+        self.assertEqual(server.get("/readyz"), {"status": "degraded"})
+        self.assertIn("cgroup-memory", server.get("/version")["jobs_without"])
         with open(server.log) as log:
             self.assertRegex(log.read(), "ERROR.*less protection.*cgroup-memory")
         command = [*server.prefix, PROGRAM, "doctor", "--data", os.path.join(self.folder, "none")]

@@ -230,6 +230,16 @@ class Roles(LaunchTest):
     def test_tasks_of_tf_config_find_each_other(self):
         self.assertIn("[0] sum 6 of 3", self.roles("tf", "--workers", 3))
 
+    def test_groups_are_the_roles_of_mxnet_and_tensorflow(self):
+        groups = ['{"name": "ps", "count": 2}', '{"name": "worker", "count": 3}',
+                  '{"name": "scheduler"}']
+        text = self.roles("dmlc", *(word for each in groups for word in ("--group", each)))
+        for rank in range(3):
+            self.assertIn(f"[worker {rank}] pulled [6, 6]", text)
+        text = self.roles("tf", "--group", '{"name": "worker", "count": 2}',
+                          "--group", '{"name": "chief"}')
+        self.assertIn("[chief 0] sum 6 of 3", text)
+
     def test_horovods_ranks_meet_by_their_key_value_store(self):
         text = self.roles("horovod", "--workers", 3)
         self.assertIn("[0] sums [6, 6, 1]", text)

@@ -119,6 +119,7 @@ class OidcTest(unittest.TestCase):
         secret = os.path.join(cls.folder, "secret")
         with open(secret, "w") as out:
             out.write("a secret: of + the console\n")
+        os.chmod(secret, 0o600)
         settings = {
             "security.oidc_issuer": cls.provider.issuer,
             "security.oidc_client_id": "console",

@@ -125,19 +125,15 @@ class Shared final : public storage::BlobStore {
 // A machine in one zone: its stores, its door, its log, its scrape page.
 class Site {
  public:
-  // `only`: the one project that it holds; "" for all.
+  // `only`: the one project that it ever held; "" for all. One that was deleted would still count.
   Site(const std::string& zone, security::residency::Decider decider, const std::string& only = "")
-      : zone_(zone) {
+      : zone_(zone), world_(declared(only)) {
     storage::SqlStore& sql = *world_.sql;
     EXPECT_TRUE(
         sql.migrate({storage::kObjectsMigration, security::kAuditMigration,
                      security::residency::kResidencyMigration, monitoring::kWebhooksMigration})
             .ok());
-    approve_transfer();
-    for (const storage::Object& object : ZoneWorld::objects()) {
-      if (only.empty() || object.kind != "Project" || object.name == only) continue;
-      remove(object);
-    }
+    if (only.empty() || only == "p-ae") approve_transfer();
     ExitOptions options;
     options.regimes = ZoneWorld::regimes();
     options.machine = {Zone(zone)};
@@ -222,6 +218,14 @@ class Site {
     std::stringstream text;
     text << file.rdbuf();
     return text.str();
+  }
+
+  static std::vector<storage::Object> declared(const std::string& only) {
+    auto objects = ZoneWorld::objects();
+    std::erase_if(objects, [&](const storage::Object& object) {
+      return !only.empty() && object.kind == "Project" && object.name != only;
+    });
+    return objects;
   }
 
   void approve_transfer() {

@@ -492,6 +492,35 @@ std::string write_model_metadata(const Value& document) {
   return out.str();
 }
 
+namespace {
+
+// A map of texts.
+void add_map(WireWriter& out, std::uint32_t field, const Value& map) {
+  if (!map.is_object()) return;
+  for (const auto& [key, value] : map.as_object()) {
+    WireWriter entry;
+    add_text(entry, 1, key);
+    if (value.is_string()) add_text(entry, 2, value.as_string());
+    out.bytes(field, entry.str());
+  }
+}
+
+void add_ensemble(WireWriter& out, const Value& steps) {
+  if (!steps.is_array()) return;
+  WireWriter ensemble;
+  for (const Value& step : steps.as_array()) {
+    WireWriter each;
+    add_text(each, 1, step.text("model_name"));
+    each.integer(2, step.integer("model_version"));
+    add_map(each, 3, step["input_map"]);
+    add_map(each, 4, step["output_map"]);
+    ensemble.bytes(1, each.str());
+  }
+  out.bytes(15, ensemble.str());
+}
+
+}  // namespace
+
 std::string write_model_config(const Value& document) {
   WireWriter config;
   add_text(config, 1, document.text("name"));
@@ -500,6 +529,17 @@ std::string write_model_config(const Value& document) {
   add_config_tensors(config, 5, 4, document["input"]);
   add_config_tensors(config, 6, 3, document["output"]);
   if (document.has("dynamic_batching")) config.bytes(11, "");  // Nothing of it is to be set.
+  if (document["parameters"].is_object()) {
+    for (const auto& [key, value] : document["parameters"].as_object()) {
+      WireWriter parameter;
+      add_text(parameter, 1, value.text("string_value"));
+      WireWriter entry;
+      add_text(entry, 1, key);
+      entry.bytes(2, parameter.str());
+      config.bytes(14, entry.str());
+    }
+  }
+  add_ensemble(config, document["ensemble_scheduling"]["step"]);
   add_text(config, 17, document.text("backend"));
   config.bytes(19, "");  // model_transaction_policy: not decoupled.
   if (document.has("response_cache")) {

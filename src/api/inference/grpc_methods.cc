@@ -80,11 +80,13 @@ Result<Value> ask_model(const ModelRoutes& routes, Request& request) {
 struct Asked : Addressed {
   GrpcInfer infer;
   Within within = Within::kCall;
-  Sha256 message;  // Of the request, for the receipt.
+  Timing timing;
+  Sha256 message = {};  // Of the request, for the receipt.
 };
 
-Answer render(const Asked& asked, const Request& request, Result<serving::Inference> inference) {
+Answer render(Asked& asked, const Request& request, Result<serving::Inference> inference) {
   if (!inference.ok()) return inference.error();
+  asked.timing.answered(inference->times);
   const std::vector<ChosenOutput> outputs = FALAJ_TRY(choose_outputs(
       asked.infer.infer, std::move(inference->outputs), asked.infer.model, rows_of(*asked.live)));
   GrpcReplyForm form{asked.within, {}};
@@ -101,6 +103,9 @@ Answer render(const Asked& asked, const Request& request, Result<serving::Infere
     facts.answered = hasher.finish();
     form.parameters.emplace_back(kReceiptParameter, FALAJ_TRY(asked.receipts->issue(facts)));
   }
+  // The times stand in the message that is timed: without the little that its bytes still take.
+  const std::string told = asked.timing.rendered(*asked.live);
+  if (!told.empty()) form.parameters.emplace_back(kTimingParameter, told);
   return write_grpc_infer(asked.infer, std::to_string(inference->version), outputs, form);
 }
 
@@ -112,7 +117,9 @@ void infer(const InferenceServices& services, Request& request, Message message,
   if (!asked.ok()) return reply(asked.error());
   const Result<Addressed> to = addressed(services, request);
   if (!to.ok()) return reply(to.error());
-  const auto kept = std::make_shared<Asked>(Asked{*to, std::move(asked).value(), within, {}});
+  const Result<Timing> timing = Timing::begin(request);
+  if (!timing.ok()) return reply(timing.error());
+  const auto kept = std::make_shared<Asked>(Asked{*to, std::move(asked).value(), within, *timing});
   if (kept->receipts != nullptr) kept->message = sha256(message);
   run_infer(services.deployments, request, kept->live, kept->infer.infer,
             [kept, &request, reply](Result<serving::Inference> inference) {

@@ -5,6 +5,7 @@
 #include "api/inference/grpc_codec.h"
 #include "api/testing/caller.h"
 #include "api/testing/declared_project.h"
+#include "base/json.h"
 #include "crypto/base64.h"
 #include "onnx/wire.h"
 
@@ -121,6 +122,18 @@ TEST_F(GrpcMethodsTest, says_in_a_parameter_whether_the_model_ran) {
   refusal_ = Code::kPermissionDenied;
   EXPECT_EQ(call("ModelInfer", asked).error().code, Code::kPermissionDenied)
       << "who may not ask is not answered from the cache";
+}
+
+TEST_F(GrpcMethodsTest, tells_where_the_time_went_as_a_parameter) {
+  const std::string asked =
+      message({{1, "fraud"}, {5, tensor("input", "FP32", {1, 2})}, {7, kOneTwo}});
+  const auto told = call("ModelInfer", asked, {{"x-falaj-timing", "1"}});
+  ASSERT_TRUE(told.ok()) << told.error().message;
+  EXPECT_NE(told->find("falaj_timing"), std::string::npos);
+  EXPECT_NE(told->find("execute;dur="), std::string::npos);
+  EXPECT_EQ(call("ModelInfer", asked)->find("falaj_timing"), std::string::npos);
+  EXPECT_EQ(call("ModelInfer", asked, {{"x-falaj-timing", "2"}}).error().code,
+            Code::kInvalidArgument);
 }
 
 TEST_F(GrpcMethodsTest, gives_a_receipt_as_a_parameter) {
@@ -353,6 +366,17 @@ TEST_F(GrpcMethodsTest, answers_the_other_questions_from_the_same_documents) {
   EXPECT_EQ(alone.find("\x5A\0"s), std::string::npos);
   EXPECT_NE(write_model_config(document).find("\x5A\0"s), std::string::npos)
       << "dynamic_batching is 11, and an empty message";
+  document["parameters"]["k"]["string_value"] = "64";
+  EXPECT_NE(write_model_config(document).find("\x72\x09\x0A\x01k\x12\x04\x0A\x02"
+                                              "64"),
+            std::string::npos)
+      << "parameters is 14, a map of messages with a text";
+  document["ensemble_scheduling"]["step"] =
+      parse_json(R"([{"model_name":"m","model_version":2,"input_map":{"x":"y"}}])").value();
+  EXPECT_NE(write_model_config(document).find("\x7A\x0F\x0A\x0D\x0A\x01m\x10\x02\x1A\x06\x0A\x01x"
+                                              "\x12\x01y"),
+            std::string::npos)
+      << "ensemble_scheduling is 15";
   ASSERT_EQ(refused(message({{1, "fraud"}, {5, tensor("input", "FP32", {1, 2})}, {7, kOneTwo}})),
             "answered");
   EXPECT_TRUE(call("ModelStatistics", message({{1, "fraud"}}))->starts_with("\x0A"));

@@ -35,11 +35,13 @@ Result<InferRequest> read_request(const Request& request, const serving::LiveMod
 // A request that was read, with everything that its answer needs.
 struct Asked : Addressed {
   InferRequest infer;
+  Timing timing;
 };
 
-Result<Response> render(const Request& request, const Asked& asked,
+Result<Response> render(const Request& request, Asked& asked,
                         Result<serving::Inference> inference) {
   if (!inference.ok()) return inference.error();
+  asked.timing.answered(inference->times);
   const std::string name = path_param(request, "model");
   const std::string version = std::to_string(inference->version);
   EncodedReply encoded = FALAJ_TRY(write_infer_reply(
@@ -55,6 +57,7 @@ Result<Response> render(const Request& request, const Asked& asked,
                           request, response));
   }
   FALAJ_TRY(pack_reply(request, response));
+  asked.timing.rendered(*asked.live, response);
   return response;
 }
 
@@ -63,7 +66,9 @@ void infer(const InferenceServices& services, const Request& request, const net:
   if (!to.ok()) return reply(inference_error(to.error()));
   Result<InferRequest> parsed = read_request(request, *to->live);
   if (!parsed.ok()) return reply(inference_error(parsed.error()));
-  const auto asked = std::make_shared<Asked>(Asked{*to, std::move(parsed).value()});
+  const Result<Timing> timing = Timing::begin(request);
+  if (!timing.ok()) return reply(inference_error(timing.error()));
+  const auto asked = std::make_shared<Asked>(Asked{*to, std::move(parsed).value(), *timing});
   run_infer(
       services.deployments, request, asked->live, asked->infer,
       [&request, asked, reply](Result<serving::Inference> inference) {
@@ -72,8 +77,9 @@ void infer(const InferenceServices& services, const Request& request, const net:
       });
 }
 
-// What anyone may ask.
+// What anyone may ask, and every known caller.
 const Demand kAnyone{"public.read", net::Target::nothing()};
+const Demand kKnown{"account.use", net::Target::platform("Server")};
 
 Value server_document(const std::string& version) {
   Value value;
@@ -90,10 +96,9 @@ Value server_document(const std::string& version) {
 
 // Ready unless a deployment should answer and cannot: one that waits for its first version is fine.
 Result<Response> server_ready(const serving::Deployments& deployments) {
-  // Anyone may ask: which deployments, and whose, is for GET /api/v1/deployments.
-  if (const std::size_t unready = deployments.unready().size(); unready > 0) {
-    return Error(ErrorId::kInvalidArgument,
-                 std::to_string(unready) + " deployment(s) have a version that cannot be loaded");
+  // Anyone may ask: which deployments, how many and whose, is for GET /api/v1/deployments.
+  if (!deployments.unready().empty()) {
+    return Error(ErrorId::kInvalidArgument, "a version that should serve cannot be loaded");
   }
   Value value;
   value["live"] = true;
@@ -104,7 +109,7 @@ Result<Response> server_ready(const serving::Deployments& deployments) {
 void add_server_routes(const serving::Deployments& deployments, const std::string& version,
                        std::vector<net::Route>& routes) {
   routes.push_back(inference_route(
-      Method::kGet, "/v2", kAnyone, "Server name, version and extensions.",
+      Method::kGet, "/v2", kKnown, "Server name, version and extensions.",
       [version](const Request&) -> Result<Response> { return as_json(server_document(version)); }));
   routes.push_back(inference_route(Method::kGet, "/v2/health/live", kAnyone,
                                    "Whether the server runs.",
@@ -120,16 +125,19 @@ void add_server_routes(const serving::Deployments& deployments, const std::strin
 }
 
 Result<Response> model_statistics(const serving::Deployments& deployments, const Request& request) {
-  const LivePtr live = FALAJ_TRY(live_model(deployments, request));
+  if (!names_idle(deployments, request)) FALAJ_TRY(live_model(deployments, request));
+  const std::string project = found_project(request).value_or("");
+  const std::string name = deployment_name(request);
   std::vector<serving::DeploymentStatus> statuses = deployments.status();
   std::erase_if(statuses, [&](const serving::DeploymentStatus& status) {
-    return status.project != live->project || status.name != live->deployment;
+    return status.project != project || status.name != name;
   });
   return as_json(statistics_document(statuses));
 }
 
 Result<Response> model_ready(const serving::Deployments& deployments, const Request& request) {
-  const Result<LivePtr> live = live_model(deployments, request);
+  const Result<LivePtr> live =
+      names_idle(deployments, request) ? LivePtr() : live_model(deployments, request);
   if (!live.ok()) {
     // Clients read any status but 200 as "no"; the dialect's own is 400.
     return Error(ErrorId::kInvalidArgument, "Model version not ready: " + live.error().message);
@@ -145,13 +153,12 @@ void add_model_routes(const InferenceServices& services, const std::string& base
                       std::vector<net::Route>& routes) {
   const serving::Deployments& deployments = services.deployments;
   const Demand read{"models.read", net::Target::qualified("Deployment", "model")};
-  routes.push_back(inference_route(
-      Method::kGet, base, read, "Names, types and shapes of a model's tensors.",
-      [&deployments](const Request& request) -> Result<Response> {
-        const LivePtr live = FALAJ_TRY(live_model(deployments, request));
-        return as_json(metadata_document(path_param(request, "model"), live->version,
-                                         live->session->signature()));
-      }));
+  routes.push_back(
+      inference_route(Method::kGet, base, read, "Names, types and shapes of a model's tensors.",
+                      [&deployments](const Request& request) -> Result<Response> {
+                        const LivePtr live = FALAJ_TRY(live_model(deployments, request));
+                        return as_json(metadata_document(path_param(request, "model"), *live));
+                      }));
   routes.push_back(inference_route(
       Method::kGet, base + "/ready", read, "Whether a model can answer.",
       [&deployments](const Request& request) { return model_ready(deployments, request); }));
@@ -228,8 +235,8 @@ std::string deployment_name(const Request& request) {
 
 Result<LivePtr> live_model(const serving::Deployments& deployments, const Request& request) {
   const std::string name = path_param(request, "model");
-  LivePtr live = FALAJ_TRY(
-      deployments.find(ProjectName(found_project(request).value_or("")), deployment_name(request)));
+  LivePtr live = FALAJ_TRY(deployments.find_awake(ProjectName(found_project(request).value_or("")),
+                                                  deployment_name(request), request.deadline));
   const std::string version = path_param(request, "version");
   if (!version.empty() && !names_version(version, *live)) {
     return Error(ErrorId::kModelNotFound, "Request for unknown model: '" + name + "' version " +
@@ -237,6 +244,12 @@ Result<LivePtr> live_model(const serving::Deployments& deployments, const Reques
                                               std::to_string(live->version.version) + " serves");
   }
   return live;
+}
+
+bool names_idle(const serving::Deployments& deployments, const Request& request) {
+  return path_param(request, "version").empty() &&
+         deployments.is_idle(ProjectName(found_project(request).value_or("")),
+                             deployment_name(request));
 }
 
 Result<Addressed> addressed(const InferenceServices& services, const Request& request) {

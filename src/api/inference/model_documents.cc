@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "api/inference/infer_codec.h"
+#include "base/json.h"
 
 namespace falaj::api {
 namespace {
 
+using serving::Phase;
+
 constexpr const char* kPlatform = "onnxruntime_onnx";
+constexpr const char* kGraphPlatform = "ensemble";
 constexpr const char* kBackend = "onnxruntime";
 
 Value tensors(const std::vector<registry::TensorSpec>& specs) {
@@ -40,6 +44,40 @@ Value config_tensors(const std::vector<registry::TensorSpec>& specs, bool batche
   return list;
 }
 
+// Of a runtime that the deployment names, only that name is known.
+std::string platform_of(const serving::LiveModel& live) {
+  if (live.graph != nullptr) return kGraphPlatform;
+  return live.runtime.empty() ? kPlatform : live.runtime;
+}
+
+std::string sources_text(const std::vector<serving::GraphSource>& sources) {
+  std::string text;
+  for (const serving::GraphSource& source : sources) {
+    text += (text.empty() ? "" : ",") + source.tensor;
+    if (source.element) text += "[" + std::to_string(*source.element) + "]";
+  }
+  return text;
+}
+
+// As an ensemble's: which model reads and gives which tensors. A rule stands among the models under
+// its own name, without a version.
+Value steps_of(const serving::GraphSession& session) {
+  Value list = Value::array();
+  for (std::size_t i = 0; i < session.parts().size(); ++i) {
+    const serving::GraphStep& step = session.graph().steps[i];
+    Value each;
+    each["model_name"] = step.model.empty() ? step.name : step.model;
+    each["model_version"] = step.model.empty() ? -1 : session.parts()[i].version;
+    each["input_map"] = Value::object();
+    for (const auto& [name, sources] : step.inputs) each["input_map"][name] = sources_text(sources);
+    each["output_map"] = Value::object();
+    for (const auto& [name, tensor] : step.outputs) each["output_map"][name] = tensor;
+    if (step.model.empty()) each["output_map"][step.name] = step.name;
+    list.push(std::move(each));
+  }
+  return list;
+}
+
 Value duration(std::uint64_t count, double seconds) {
   Value value;
   value["count"] = count;
@@ -57,13 +95,13 @@ bool has_batch(const registry::Signature& signature) {
          std::all_of(signature.outputs.begin(), signature.outputs.end(), open);
 }
 
-Value metadata_document(std::string_view name, const registry::ModelVersion& version,
-                        const registry::Signature& signature) {
+Value metadata_document(std::string_view name, const serving::LiveModel& live) {
+  const registry::Signature& signature = live.session->signature();
   Value value;
   value["name"] = name;
   value["versions"] = Value::array();
-  value["versions"].push(std::to_string(version.version));
-  value["platform"] = kPlatform;
+  value["versions"].push(std::to_string(live.version.version));
+  value["platform"] = platform_of(live);
   value["inputs"] = tensors(signature.inputs);
   value["outputs"] = tensors(signature.outputs);
   return value;
@@ -74,14 +112,32 @@ Value config_document(std::string_view name, const serving::LiveModel& live) {
   const bool batched = has_batch(signature);
   Value value;
   value["name"] = name;
-  value["platform"] = kPlatform;
-  value["backend"] = kBackend;
+  value["platform"] = platform_of(live);
+  if (live.graph == nullptr) {
+    value["backend"] = live.runtime.empty() ? kBackend : live.runtime;
+  } else {
+    value["ensemble_scheduling"]["step"] = steps_of(*live.graph);
+    // Names the files of all steps and how they are put together.
+    value["parameters"]["falaj_graph"]["string_value"] = live.graph->digest();
+  }
   // 0 stands for "no batch dimension".
   value["max_batch_size"] = batched ? kBatchMax : 0;
   value["input"] = config_tensors(signature.inputs, batched);
   value["output"] = config_tensors(signature.outputs, batched);
   // Present means that requests may run together; nothing of it is to be set.
-  if (live.rows_together > 1) value["dynamic_batching"] = Value::object();
+  if (live.rows_together > 1) {
+    value["dynamic_batching"] = Value::object();
+    // Up to so many rows of one request are answered with the bits that each has alone.
+    value["parameters"]["falaj_rows_together"]["string_value"] = std::to_string(live.rows_together);
+  }
+  // What the columns of its one input are: of a graph, those of the model that reads it.
+  const std::vector<std::string>& columns =
+      live.graph == nullptr ? live.version.signature.features : signature.features;
+  if (!columns.empty()) {
+    Value names = Value::array();
+    for (const std::string& each : columns) names.push(each);
+    value["parameters"]["falaj_features"]["string_value"] = to_json(names);
+  }
   value["model_transaction_policy"]["decoupled"] = false;
   if (live.cached != nullptr) value["response_cache"]["enable"] = true;
   return value;
@@ -92,25 +148,24 @@ Value statistics_document(const std::vector<serving::DeploymentStatus>& statuses
   value["model_stats"] = Value::array();
   for (const serving::DeploymentStatus& status : statuses) {
     if (status.version == 0) continue;
-    const std::uint64_t succeeded = status.requests - std::min(status.errors, status.requests);
     Value model;
     model["name"] = status.name;
     model["version"] = std::to_string(status.version);
     model["last_inference"] = status.last_request.nanos / 1'000'000;
     model["inference_count"] = status.rows;
-    // Requests that ran along with another had no run of their own, nor had those of the cache.
-    const std::uint64_t computed = succeeded - std::min(status.cache_hits, succeeded);
-    model["execution_count"] = computed - std::min(status.joined, computed);
-    // One figure is measured for the whole of a request; the phases are not told apart.
-    model["inference_stats"]["success"] = duration(succeeded, status.seconds_total);
+    model["execution_count"] = status.runs();
+    model["inference_stats"]["success"] = duration(status.succeeded(), status.seconds_total);
     model["inference_stats"]["fail"] = duration(status.errors, 0);
-    for (const char* phase : {"queue", "compute_input", "compute_output"}) {
-      model["inference_stats"][phase] = duration(0, 0);
-    }
-    const double hit = status.cache_hit_seconds;
+    // As nv_metrics() names the phases.
+    const auto seconds = [&](Phase phase) { return status.of(phase).seconds; };
+    model["inference_stats"]["queue"] = duration(status.computed(), seconds(Phase::kQueue));
+    model["inference_stats"]["compute_input"] =
+        duration(status.computed(), seconds(Phase::kFeatures) + seconds(Phase::kBatch));
     model["inference_stats"]["compute_infer"] =
-        duration(computed, std::max(status.seconds_total - hit, 0.0));
-    model["inference_stats"]["cache_hit"] = duration(status.cache_hits, hit);
+        duration(status.computed(), seconds(Phase::kExecute));
+    model["inference_stats"]["compute_output"] =
+        duration(status.succeeded(), seconds(Phase::kRender));
+    model["inference_stats"]["cache_hit"] = duration(status.cache_hits, status.cache_hit_seconds);
     model["inference_stats"]["cache_miss"] =
         duration(status.cache_misses, status.cache_miss_seconds);
     model["response_stats"] = Value::object();

@@ -15,8 +15,7 @@ namespace falaj::api {
 bool has_batch(const registry::Signature& signature);
 
 // {"name","versions","platform","inputs","outputs"}; shapes include the batch as -1.
-Value metadata_document(std::string_view name, const registry::ModelVersion& version,
-                        const registry::Signature& signature);
+Value metadata_document(std::string_view name, const serving::LiveModel& live);
 // The model's configuration as far as clients read it: true for what runs, nothing invented.
 Value config_document(std::string_view name, const serving::LiveModel& live);
 // {"model_stats": [...]}; durations in nanoseconds.

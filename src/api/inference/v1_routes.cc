@@ -18,11 +18,13 @@ Result<V1Request> read_request(const Request& request, const serving::LiveModel&
 // A request that was read, with everything that its answer needs.
 struct Asked : Addressed {
   V1Request request;
+  Timing timing;
 };
 
-Result<Response> render(const Request& request, const Asked& asked,
+Result<Response> render(const Request& request, Asked& asked,
                         const Result<serving::Inference>& inference) {
   if (!inference.ok()) return inference.error();
+  asked.timing.answered(inference->times);
   std::string text = FALAJ_TRY(write_v1(asked.request.form, inference->outputs));
   Response response = Response::json(std::move(text));
   add_cache_header(inference->cache, response);
@@ -31,6 +33,7 @@ Result<Response> render(const Request& request, const Asked& asked,
                           request, response));
   }
   FALAJ_TRY(pack_reply(request, response));
+  asked.timing.rendered(*asked.live, response);
   return response;
 }
 
@@ -39,7 +42,9 @@ void predict(const InferenceServices& services, const Request& request, const ne
   if (!to.ok()) return reply(inference_error(to.error()));
   Result<V1Request> parsed = read_request(request, *to->live);
   if (!parsed.ok()) return reply(inference_error(parsed.error()));
-  const auto asked = std::make_shared<Asked>(Asked{*to, std::move(parsed).value()});
+  const Result<Timing> timing = Timing::begin(request);
+  if (!timing.ok()) return reply(inference_error(timing.error()));
+  const auto asked = std::make_shared<Asked>(Asked{*to, std::move(parsed).value(), *timing});
   run_infer(
       services.deployments, request, asked->live, asked->request.infer,
       [&request, asked, reply](const Result<serving::Inference>& inference) {
@@ -57,7 +62,9 @@ std::vector<net::Route> v1_routes(InferenceServices services) {
                                    {"models.read", net::Target::qualified("Deployment", "model")},
                                    "Whether a model can answer, in KServe's V1 protocol.",
                                    [&deployments](const Request& request) -> Result<Response> {
-                                     FALAJ_TRY(live_model(deployments, request));
+                                     if (!names_idle(deployments, request)) {
+                                       FALAJ_TRY(live_model(deployments, request));
+                                     }
                                      Value value;
                                      value["name"] = path_param(request, "model");
                                      value["ready"] = true;

@@ -4,8 +4,9 @@
 
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "api/place.h"
 #include "base/decode.h"
-#include "net/address.h"
+#include "security/audit/request_ids.h"
 
 namespace falaj::api {
 namespace {
@@ -81,14 +82,12 @@ Value decision_value(const access::AccessRequest& asked, const access::Decision&
 // `as_file`: whether a file may all the same (exits serve and export).
 void add_residency(const Services& services, const net::Request& request, const Question& question,
                    Value& reply) {
-  using security::residency::Caller;
   security::residency::Flow flow;
   flow.project = question.project;
   flow.data = services.exits.zone_of(question.project);
   if (!flow.data.labelled()) return;
-  const Caller place =
-      net::is_loopback_address(request.peer) ? Caller::kOnThisMachine : Caller::kElsewhere;
-  flow.destination = services.exits.caller_zone(flow.data, principal_of(request).zone, place);
+  flow.destination =
+      services.exits.caller_zone(flow.data, principal_of(request).zone, place_of(request.peer));
   flow.object = question.kind + (question.name.empty() ? "" : "/" + question.name);
   flow.exit = security::residency::Exit::kServe;
   const auto answered = services.exits.would_pass(flow);
@@ -147,7 +146,7 @@ Result<Value> decide(const Services& services, const net::Request& request) {
 
 Value denial_value(const access::Denial& denial) {
   Value reply;
-  reply["request_id"] = denial.request_id;
+  reply["request_id"] = security::request_ids_of(denial.request_id).told();
   reply["at"] = to_rfc3339(denial.at);
   reply["action"] = denial.action;
   reply["project"] = denial.project;
@@ -156,10 +155,18 @@ Value denial_value(const access::Denial& denial) {
   return reply;
 }
 
+// Callers choose ids, and may choose the same: first the caller's own under that id, so that what
+// others choose hides nobody's. The log's id is of one caller alone.
+std::optional<access::Denial> denial_for(const Services& services, const net::Request& request,
+                                         const std::string& id) {
+  auto own = services.denials.find(security::carry_chosen_id(principal_of(request).id, id));
+  return own ? std::move(own) : services.denials.find(id);
+}
+
 // To the one it happened to, in the words of the refusal; to who has access.read there, all of it.
 Result<Value> denial(Services& services, const net::Request& request) {
   const std::string& id = request.params.find("request_id")->second;
-  const std::optional<access::Denial> found = services.denials.find(id);
+  const std::optional<access::Denial> found = denial_for(services, request, id);
   const Error unknown{Code::kNotFound,
                       "no denial of request '" + id +
                           "' is known: the last few thousand are kept, until the server restarts"};

@@ -1,6 +1,7 @@
 // The audit: read, verify, replay.
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "api/request_id.h"
 #include "crypto/base64.h"
 
 namespace falaj::api {
@@ -24,7 +25,11 @@ Result<Value> entries(Services& services, const net::Request& request) {
   if (request.query_param("order").value_or("newest") == "oldest") {
     query.order = security::AuditQuery::Order::kOldestFirst;
   }
-  Value reply = list_value("entries", FALAJ_TRY(services.audit.list(query)));
+  std::vector<security::AuditEntry> found = FALAJ_TRY(services.audit.list(query));
+  // Without the projects whose data may not go where the caller is. Pages are by sequence, so a
+  // shorter one is not the last.
+  std::erase_if(found, [&](const auto& entry) { return !reaches(request, entry.project); });
+  Value reply = list_value("entries", found);
   // How long the log is tells of every project: for who may read all of it.
   if (may(request, "audit.read", {})) reply["head"] = head_value(FALAJ_TRY(services.audit.head()));
   return reply;
@@ -66,7 +71,7 @@ security::RequestContext context_about(const net::Request& request,
   security::RequestContext context;
   context.principal = principal_of(request);
   context.project = ProjectName(entry.project);
-  context.request_id = request.request_id;
+  context.request_id = carried_id(request);
   context.traceparent = request.traceparent;
   return context;
 }

@@ -2,6 +2,7 @@
 #include "api/native/certificates.h"
 
 #include "api/native/exchange.h"
+#include "api/request_id.h"
 #include "base/decode.h"
 
 namespace falaj::api {
@@ -18,7 +19,7 @@ Result<Certificates*> needed(Certificates* certificates) {
 security::RequestContext context_of_caller(const net::Request& request) {
   security::RequestContext context;
   context.principal = principal_of(request);
-  context.request_id = request.request_id;
+  context.request_id = carried_id(request);
   context.traceparent = request.traceparent;
   return context;
 }

@@ -1,11 +1,13 @@
 // Deployments and the hot path: entity ids in, prediction out.
-#include <algorithm>
+#include <limits>
+#include <tuple>
 
 #include "api/explanation.h"
 #include "api/native/exchange.h"
 #include "api/native/predict_codec.h"
 #include "api/native/services.h"
 #include "api/receipt.h"
+#include "api/timing.h"
 
 namespace falaj::api {
 namespace {
@@ -30,34 +32,62 @@ security::ReceiptFacts facts_of(const serving::LiveModel& live,
   for (const auto& view : first.live->plan->views) {
     facts.features += (facts.features.empty() ? "" : ",") + view.view;
   }
-  facts.first_commit = first.row.commit;
-  for (const serving::EntityPrediction& each : predictions) {
-    facts.first_commit = std::min(facts.first_commit, each.row.commit);
-    facts.last_commit = std::max(facts.last_commit, each.row.commit);
-  }
+  std::tie(facts.first_commit, facts.last_commit) = commits_of(predictions);
   return facts;
 }
 
+using LivePtr = std::shared_ptr<const serving::LiveModel>;
+
+// The version that the request insists on, alone even while a rollout shares the traffic: its
+// caller asks again and again, and wants every answer of one model.
+Result<LivePtr> insisted_on(const net::Request& request, LivePtr live) {
+  if (!request.query_param("version")) return live;
+  const std::int64_t wanted =
+      FALAJ_TRY(query_integer(request, "version", 1, std::numeric_limits<std::int64_t>::max()));
+  if (wanted != live->version.version) {
+    return Error{ErrorId::kModelNotFound, "version " + std::to_string(wanted) + " of deployment '" +
+                                              live->deployment + "' does not serve; version " +
+                                              std::to_string(live->version.version) + " does"};
+  }
+  if (live->split == nullptr) return live;
+  auto alone = std::make_shared<serving::LiveModel>(*live);
+  alone->split = nullptr;
+  return LivePtr(std::move(alone));
+}
+
+PredictAnswer answer_for(const net::Request& request) {
+  const auto asks = [&](std::string_view name) {
+    return request.query_param(name).value_or("") == "true";
+  };
+  return {asks("explain") ? Explain::kYes : Explain::kNo,
+          asks("commits") ? Commits::kYes : Commits::kNo};
+}
+
 // Runs on the event loop: no disk and no tree of values; the locks below (the published table, the
-// online features) are held for a copy or a look-up, never while anything is loaded. One model
+// online features) are held for a copy or a look-up, never while anything is loaded; for a model
+// that is idle the server takes it to the pool (app/wire_http.cc), where it waits. One model
 // answers the whole request, so that the version named is the version of every prediction.
 Result<net::Response> predict(Services& services, const net::Request& request) {
   thread_local Scratch scratch;
   scratch.bound();
   const security::Receipts* receipts = FALAJ_TRY(wanted_receipt(request, services.receipts));
   FALAJ_TRY(parse_predict(request.body, scratch.parsed));
+  Timing timing = FALAJ_TRY(Timing::begin(request));
   const ProjectName project = project_of(request);
   const std::string& name = request.params.find("name")->second;
-  const auto live = FALAJ_TRY(services.deployments.find(project, name));
+  const LivePtr live = FALAJ_TRY(insisted_on(
+      request, FALAJ_TRY(services.deployments.find_awake(project, name, request.deadline))));
+  serving::PhaseTimes times;
   FALAJ_TRY(services.deployments.predict_all(live, scratch.parsed.entities, request.request_id,
-                                             scratch.predictions));
-  const Explain explain =
-      request.query_param("explain").value_or("") == "true" ? Explain::kYes : Explain::kNo;
-  net::Response response =
-      net::Response::json(write_predictions(name, scratch.parsed, scratch.predictions, explain));
-  if (receipts == nullptr) return response;
-  FALAJ_TRY(
-      add_receipt(*receipts, facts_of(*live, scratch.predictions, request), request, response));
+                                             scratch.predictions, &times));
+  timing.answered(times);
+  net::Response response = net::Response::json(
+      write_predictions(name, scratch.parsed, scratch.predictions, answer_for(request)));
+  if (receipts != nullptr) {
+    FALAJ_TRY(
+        add_receipt(*receipts, facts_of(*live, scratch.predictions, request), request, response));
+  }
+  timing.rendered(*live, response);
   return response;
 }
 
@@ -65,7 +95,8 @@ net::Route predict_route(Services& services) {
   net::Route route(net::Method::kPost, "/api/v1/deployments/{name}:predict",
                    net::Permission("serving.predict"), net::Target::object("Deployment", "name"),
                    "Entity ids in, predictions out; features are read in the same process. "
-                   "?explain=true adds the feature values and their statuses.",
+                   "?explain=true adds the feature values and their statuses, ?commits=true what "
+                   "commits they were read at; ?version=N insists on a version.",
                    [&services](const net::Request& request) {
                      Result<net::Response> reply = predict(services, request);
                      if (!reply.ok()) return net::problem(reply.error(), request);
@@ -101,7 +132,8 @@ Result<Value> explain(Services& services, const net::Request& request) {
   job.deadline = request.deadline;
   job.gone = request.gone;
   const std::string& name = request.params.find("name")->second;
-  const auto live = FALAJ_TRY(services.deployments.find(project_of(request), name));
+  const auto live =
+      FALAJ_TRY(services.deployments.find_awake(project_of(request), name, request.deadline));
   Value reply =
       to_value(FALAJ_TRY(services.deployments.explain(*live, parsed.entities, std::move(job))));
   reply["deployment"] = name;

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "api/request_id.h"
+
 namespace falaj::api {
 
 Result<security::RequestContext> context_of(const net::Request& request,
@@ -16,7 +18,7 @@ Result<security::RequestContext> context_of(const net::Request& request,
   }
   context.zone = FALAJ_TRY(zone);
   context.deadline = request.deadline;
-  context.request_id = request.request_id;
+  context.request_id = carried_id(request);
   context.traceparent = request.traceparent;
   return context;
 }

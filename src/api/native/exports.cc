@@ -26,6 +26,21 @@ Result<std::string> key_from(const std::string& text) {
                "key: 32, 48 or 64 lower-case hexadecimal digits, made at random for this export"};
 }
 
+// Which frozen set is asked for. Who may take it out may not take out by it the rows of a view that
+// is forbidden to them: its label may have come after the freezing.
+Result<std::string> checked_id(Services& services, const net::Request& request,
+                               const features::ExportRequest& wanted) {
+  const ProjectName project = project_of(request);
+  const features::Manifest set =
+      FALAJ_TRY(wanted.id.empty() ? services.training_sets.latest(project, wanted.name)
+                                  : services.training_sets.by_id(project, wanted.id));
+  for (const std::string& versioned : set.views) {  // "customer_activity@3"
+    const std::string view = versioned.substr(0, versioned.rfind('@'));
+    FALAJ_TRY(check(request, "data.export", {project.str(), "FeatureView", view, nullptr}));
+  }
+  return set.id;
+}
+
 Result<features::ExportedSet> exported(Services& services, const net::Request& request) {
   const security::RequestContext context = FALAJ_TRY(context_of(request, services.catalog));
   const Value body = FALAJ_TRY(body_of(request));
@@ -35,6 +50,7 @@ Result<features::ExportedSet> exported(Services& services, const net::Request& r
   wanted.id = FALAJ_TRY(fields.text("id"));
   wanted.key = FALAJ_TRY(key_from(FALAJ_TRY(fields.required_text("key"))));
   FALAJ_TRY(fields.finish());
+  wanted.id = FALAJ_TRY(checked_id(services, request, wanted));
   return services.export_set(context, wanted);
 }
 

@@ -92,12 +92,27 @@ net::Route ingest_route(Services& services) {
   return route;
 }
 
+// Who may freeze a set may not take out by it the rows of a view that they may not read themselves.
+Status check_views(Services& services, const net::Request& request, const std::string& name) {
+  const std::string project = project_of(request).str();
+  const auto set = FALAJ_TRY(
+      features::decode_training_set(FALAJ_TRY(services.catalog.get("TrainingSet", project, name))));
+  const auto service = FALAJ_TRY(features::decode_feature_service(
+      FALAJ_TRY(services.catalog.get("FeatureService", project, set.service))));
+  for (const features::ServiceView& each : service.views) {
+    FALAJ_TRY(check(request, "data.read", {project, "FeatureView", each.view, nullptr}));
+  }
+  if (set.spine_view.empty()) return {};
+  return check(request, "data.read", {project, "FeatureView", set.spine_view, nullptr});
+}
+
 Result<Value> freeze(Services& services, const net::Request& request,
                      const Result<features::FreezeOptions>& options) {
   if (!options.ok()) return options.error();
   const auto context = FALAJ_TRY(context_of(request, services.catalog));
-  return features::to_value(FALAJ_TRY(
-      services.training_sets.freeze(context, request.params.find("name")->second, *options)));
+  const std::string& name = request.params.find("name")->second;
+  FALAJ_TRY(check_views(services, request, name));
+  return features::to_value(FALAJ_TRY(services.training_sets.freeze(context, name, *options)));
 }
 
 net::Route freeze_route(Services& services) {

@@ -3,7 +3,9 @@
 
 #include "api/native/exchange.h"
 #include "api/native/sign_in.h"
+#include "api/request_id.h"
 #include "base/decode.h"
+#include "security/access/roles.h"
 
 namespace falaj::api {
 namespace {
@@ -16,7 +18,7 @@ security::RequestContext context_for(const net::Request& request) {
   security::RequestContext context;
   context.principal = principal_of(request);
   context.deadline = request.deadline;
-  context.request_id = request.request_id;
+  context.request_id = carried_id(request);
   context.traceparent = request.traceparent;
   return context;
 }
@@ -30,7 +32,10 @@ Result<std::optional<std::vector<security::Scope>>> scopes_of(Fields& fields) {
   std::vector<security::Scope> scopes;
   const std::vector<std::string> texts = FALAJ_TRY(fields.texts("scopes"));
   for (const std::string& text : texts) {
-    scopes.push_back(FALAJ_TRY(security::parse_scope(text)));
+    security::Scope scope = FALAJ_TRY(security::parse_scope(text));
+    // A token for what nothing ever asks for would be a slip of the pen that nobody is told of.
+    FALAJ_TRY(security::access::ActionSet::scoped(scope.action));
+    scopes.push_back(std::move(scope));
   }
   return std::optional(std::move(scopes));
 }
@@ -292,8 +297,9 @@ security::Credentials credentials_of(const net::Request& request) {
   return shown;
 }
 
-std::vector<net::Route> identity_routes(Identity& identity, const Clock& clock) {
-  std::vector<net::Route> routes = sign_in_routes(identity);
+std::vector<net::Route> identity_routes(Identity& identity, const Clock& clock,
+                                        const ZoneOf& zone_of) {
+  std::vector<net::Route> routes = sign_in_routes(identity, zone_of);
   add_own_routes(routes, identity, clock);
   add_user_routes(routes, identity);
   add_others_routes(routes, identity, clock);

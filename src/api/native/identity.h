@@ -4,13 +4,15 @@
 
 #include <vector>
 
+#include "api/native/sign_in.h"
 #include "net/router.h"
 #include "security/identity/identity.h"
 
 namespace falaj::api {
 
 // `identity` and `clock` outlive the router.
-std::vector<net::Route> identity_routes(security::Identity& identity, const Clock& clock);
+std::vector<net::Route> identity_routes(security::Identity& identity, const Clock& clock,
+                                        const ZoneOf& zone_of);
 
 // What a request shows; views into it.
 security::Credentials credentials_of(const net::Request& request);

@@ -1,9 +1,13 @@
 // Jobs: submitted, looked at, followed, cancelled.
+#include <algorithm>
+#include <optional>
+
 #include "api/native/exchange.h"
 #include "api/native/log_feed.h"
 #include "api/native/services.h"
 #include "jobs/capture.h"
 #include "jobs/exit_error.h"
+#include "jobs/reach.h"
 #include "jobs/request.h"
 
 namespace falaj::api {
@@ -34,12 +38,31 @@ Result<Value> capture_of(Services& services, const security::RequestContext& con
   return out;
 }
 
-Result<jobs::JobSpec> spec_of(Services& services, const security::RequestContext& context,
-                              const Value& body) {
+// Nobody gets through a job what he may not do himself. A reason that would break a glass is not
+// handed on to a job.
+Status check_reach(const net::Request& request, const jobs::JobSpec& spec) {
+  for (const security::Scope& scope : jobs::scopes_of(spec)) {
+    const std::size_t slash = scope.object.find('/');
+    const std::string kind = scope.object.substr(0, slash);
+    const std::string name = scope.object.substr(slash + 1);
+    const security::access::ObjectRef object{scope.project, kind, name, nullptr};
+    security::access::AccessRequest asked = asking(request, scope.action, object);
+    asked.reason = "";
+    FALAJ_TRY(note_denied(request, scope.action, object,
+                          security::access::check(policies_of(request), asked)));
+  }
+  return {};
+}
+
+Result<jobs::JobSpec> spec_of(Services& services, const net::Request& request,
+                              const security::RequestContext& context, const Value& body) {
   const jobs::Submission submission = FALAJ_TRY(jobs::decode_submission(body));
   jobs::JobSpec spec;
   spec.type = jobs::kCommandType;
+  spec.project = context.project.str();
   spec.payload = jobs::payload_of(submission);
+  FALAJ_TRY(check_reach(request, spec));
+  spec.payload["submitter"] = jobs::submitter_value(context.principal);
   Value captured = FALAJ_TRY(capture_of(services, context, body["capture"]));
   if (!captured.is_null()) spec.payload["capture"] = std::move(captured);
   spec.attempts_max = submission.attempts_max;
@@ -50,7 +73,10 @@ Result<jobs::JobSpec> spec_of(Services& services, const security::RequestContext
 Result<Value> submit(Services& services, const net::Request& request) {
   const auto context = FALAJ_TRY(context_of(request, services.catalog));
   const Value body = FALAJ_TRY(body_of(request));
-  jobs::JobSpec spec = FALAJ_TRY(spec_of(services, context, body));
+  jobs::JobSpec spec = FALAJ_TRY(spec_of(services, request, context, body));
+  if (spec.request.running_max > 0) {
+    return Error(ErrorId::kOutOfRange, "job: 'running_max' is for the members of an array");
+  }
   const JobId id = FALAJ_TRY(services.jobs.submit(context, std::move(spec)));
   return to_value(FALAJ_TRY(services.jobs.get(id)));
 }
@@ -60,9 +86,13 @@ Result<Value> submit_array(Services& services, const net::Request& request) {
   Value body = FALAJ_TRY(body_of(request));
   const Value count = body["count"];
   if (body.is_object()) body.as_object().erase("count");
-  jobs::JobSpec spec = FALAJ_TRY(spec_of(services, context, body));
+  jobs::JobSpec spec = FALAJ_TRY(spec_of(services, request, context, body));
+  const std::string bounds = "from 1 to " + std::to_string(jobs::kArrayMax);
+  if (count.is_null()) {
+    return Error(ErrorId::kMissingField, "job array: 'count' is needed: how many jobs, " + bounds);
+  }
   if (!count.is_int() || count.as_int() < 1) {
-    return Error(ErrorId::kMissingField, "job array: 'count' is needed: how many jobs, from 1 on");
+    return Error(ErrorId::kOutOfRange, "job array: 'count' is a whole number " + bounds);
   }
   const auto ids = FALAJ_TRY(services.jobs.submit_array(context, std::move(spec),
                                                         static_cast<std::size_t>(count.as_int())));
@@ -122,9 +152,25 @@ net::Response follow(LogFeed& logs, const net::Request& request) {
   return response;
 }
 
+Status check_group(const jobs::Job& job, const std::string& name) {
+  const jobs::Request& request = job.spec.request;
+  std::vector<std::string> names;
+  if (request.workers && !request.groups.empty()) names.push_back(request.workers->group);
+  for (const jobs::Group& group : request.groups) names.push_back(group.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return {};
+  std::string all;
+  for (const std::string& each : names) all += (all.empty() ? "" : ", ") + each;
+  return Error(ErrorId::kOutOfRange, "job " + job.id.str() + " has no group '" + name + "'" +
+                                         (all.empty() ? "" : ": it has " + all));
+}
+
 Result<std::string> log_of(Services& services, const net::Request& request) {
   const std::int64_t attempt = FALAJ_TRY(query_integer(request, "attempt", 0, 1'000'000));
-  return services.jobs.log_tail(id_of(request), static_cast<int>(attempt));
+  std::string log = FALAJ_TRY(services.jobs.log_tail(id_of(request), static_cast<int>(attempt)));
+  const std::optional<std::string> group = request.query_param("group");
+  if (!group) return log;
+  FALAJ_TRY(check_group(FALAJ_TRY(services.jobs.get(id_of(request))), *group));
+  return jobs::lines_of_group(log, *group);
 }
 
 Result<Value> list(Services& services, const net::Request& request) {
@@ -159,13 +205,15 @@ std::vector<net::Route> job_routes(Services& services, LogFeed& logs) {
   routes.push_back(value_route(
       Method::kPost, "/api/v1/jobs", {"jobs.submit", net::Target::in_project("Job")},
       "Submits a command: {command[], env, resources{cpus, memory, gpus, disk, bound}, queue, "
-      "priority, time_max, deadline, attempts_max, after[], name, runtime, array{index, count}, "
-      "capture}.",
+      "priority, time_max, deadline, cost_cap, placement{labels, not_labels, data[], gpu, numa, "
+      "together, prefer, tags, avoid, near}, checkpoint{every, restart}, attempts_max, "
+      "after[] (ids, or {job, end}), "
+      "name, runtime, inputs[], outputs[], network, array{index, count}, capture}.",
       [&](const net::Request& request) { return submit(services, request); }, 202));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/job-arrays", {"jobs.submit", net::Target::in_project("Job")},
-      "Submits a command `count` times, all or none; as a job, and {count}. Answers {count, "
-      "jobs[]}.",
+      "Submits a command `count` times, all or none; as a job, and {count, running_max}. Answers "
+      "{count, jobs[]}.",
       [&](const net::Request& request) { return submit_array(services, request); }, 202));
   routes.push_back(
       value_route(Method::kGet, "/api/v1/jobs", {"jobs.read", net::Target::listed("Job")},
@@ -184,7 +232,8 @@ std::vector<net::Route> job_routes(Services& services, LogFeed& logs) {
   routes.emplace_back(
       Method::kGet, "/api/v1/jobs/{id}/log", net::Permission("jobs.read"),
       net::Target::record("Job", "id"),
-      "The last 64 KiB of what the job's process printed; ?attempt= of an earlier one.",
+      "The last 64 KiB of what the job's process printed; ?attempt= of an earlier one, ?group= of "
+      "one role of a TrainJob.",
       [&](const net::Request& request) {
         auto text = log_of(services, request);
         if (!text.ok()) return net::problem(text.error(), request);

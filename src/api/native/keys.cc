@@ -1,6 +1,7 @@
 // Keys: the inventory, rotation, and destruction with a receipt. Never a key itself.
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "api/request_id.h"
 #include "base/decode.h"
 #include "security/keys/key_admin.h"
 
@@ -16,7 +17,7 @@ Result<security::RequestContext> key_context(Services& services, const net::Requ
   security::RequestContext context;
   context.principal = principal_of(request);
   context.deadline = request.deadline;
-  context.request_id = request.request_id;
+  context.request_id = carried_id(request);
   context.traceparent = request.traceparent;
   return context;
 }
@@ -89,6 +90,15 @@ Result<Value> erase(Services& services, const net::Request& request) {
   return services.erase(context, entity, key, why);
 }
 
+// Without the projects whose data may not go where the caller is.
+Result<Value> inventory(const Services& services, const net::Request& request) {
+  Value reply = FALAJ_TRY(services.keys->inventory(request.query_param("project").value_or("")));
+  if (!reply["keys"].is_array()) return reply;
+  std::erase_if(reply["keys"].as_array(),
+                [&](const Value& key) { return !reaches(request, key.text("project")); });
+  return reply;
+}
+
 }  // namespace
 
 std::vector<net::Route> key_routes(Services& services) {
@@ -96,13 +106,11 @@ std::vector<net::Route> key_routes(Services& services) {
   std::vector<net::Route> routes;
   if (services.keys == nullptr) return routes;
   const net::Target of_either = net::Target::platform_or_project("Key");
-  routes.push_back(value_route(Method::kGet, "/api/v1/keys", {"keys.read", of_either},
-                               "The inventory of keys: ids, versions, counts, ages; of ?project= "
-                               "or of everything.",
-                               [&](const net::Request& request) {
-                                 return services.keys->inventory(
-                                     request.query_param("project").value_or(""));
-                               }));
+  routes.push_back(
+      value_route(Method::kGet, "/api/v1/keys", {"keys.read", of_either},
+                  "The inventory of keys: ids, versions, counts, ages; of ?project= "
+                  "or of everything.",
+                  [&](const net::Request& request) { return inventory(services, request); }));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/keys:rotate", {"keys.rotate", of_either},
       "A new version of a key {zone, object}; what it protects is wrapped anew, no data "
@@ -120,7 +128,8 @@ std::vector<net::Route> key_routes(Services& services) {
   routes.push_back(value_route(
       Method::kPost, "/api/v1/subjects:erase", {"keys.shred", net::Target::in_project("Key")},
       "Takes one person, {entity, key}, out of every feature view, and shreds the frozen training "
-      "sets that hold them; models that learned from those are retrain-due.",
+      "sets that hold them and the checkpoints of TrainJobs that learned from those; models that "
+      "did are retrain-due.",
       [&](const net::Request& request) { return erase(services, request); }));
   return routes;
 }

@@ -99,8 +99,9 @@ Result<Value> import_version(Services& services, const net::Request& request) {
   const auto context = FALAJ_TRY(context_of(request, services.catalog));
   const std::string_view header = net::find_header(request.headers, kSignatureHeader);
   const std::string bundle = FALAJ_TRY(crypto::from_base64(header));
+  const std::int64_t from = FALAJ_TRY(query_integer(request, "optimized_from", 0, INT64_MAX));
   return to_value(FALAJ_TRY(services.model_import.add(context, request.params.find("model")->second,
-                                                      {request.body, bundle})));
+                                                      {request.body, bundle, from})));
 }
 
 Result<Value> version_bundle(Services& services, const net::Request& request) {
@@ -142,7 +143,7 @@ std::vector<net::Route> model_routes(Services& services) {
       "Registers the body, a model made elsewhere (ONNX, LightGBM's text, XGBoost's JSON), as the "
       "next version: judged by content, opened in a sandbox first and turned into ONNX there. "
       "X-Falaj-Signature carries its OpenSSF signature bundle in "
-      "base64.",
+      "base64; ?optimized_from=N says which version it is a faster or smaller form of.",
       [&](const net::Request& request) { return import_version(services, request); }, 201);
   import.body_bytes_max = serving::kImportBytesMax;
   routes.push_back(std::move(import));

@@ -3,6 +3,7 @@
 
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "api/request_id.h"
 
 namespace falaj::api {
 namespace {
@@ -65,7 +66,7 @@ Result<Value> close_emergency(Services& services, const net::Request& request) {
   }
   security::RequestContext context;
   context.principal = principal_of(request);
-  context.request_id = request.request_id;
+  context.request_id = carried_id(request);
   if (services.emergencies == nullptr) return Error{Code::kNotFound, "there is no emergency"};
   Result<security::access::Emergency> closed = services.emergencies->close(context, id);
   FALAJ_TRY(note_denied(request, "access.write",

@@ -1,6 +1,9 @@
 // Declared objects: apply, get, list, delete.
+#include <algorithm>
+
 #include "api/native/exchange.h"
 #include "api/native/services.h"
+#include "api/request_id.h"
 #include "scheduler/simulate/plan.h"
 #include "scheduler/simulate/report.h"
 #include "security/access/access.h"
@@ -74,7 +77,7 @@ Status check_objects(Services& services, const net::Request& request,
 security::RequestContext caller_context(const net::Request& request) {
   security::RequestContext context;
   context.principal = principal_of(request);
-  context.request_id = request.request_id;
+  context.request_id = carried_id(request);
   return context;
 }
 
@@ -87,12 +90,20 @@ Result<std::vector<catalog::Object>> objects_of(const Services& services,
   return objects;
 }
 
+// What goes past a guard-rail: the policy, or the first of the Queues.
+std::string changed_name(const std::vector<catalog::Object>& changes) {
+  const auto policy = std::find_if(changes.begin(), changes.end(), jobs::is_in_force);
+  if (policy != changes.end()) return "SchedulingPolicy/" + std::string(jobs::kPolicyInForce);
+  return "Queue/" + changes.front().project + "/" + changes.front().name;
+}
+
 // Who goes past a guard-rail breaks glass: an entry with the reason, and an open alarm.
 Status record_override(Services& services, const net::Request& request,
+                       const std::vector<catalog::Object>& changes,
                        const scheduler::simulate::Plan& plan, std::string_view reason) {
   security::AuditEvent event;
   event.action = "scheduling.override";
-  event.object = "SchedulingPolicy/" + std::string(jobs::kPolicyInForce);
+  event.object = changed_name(changes);
   event.detail["action"] = "objects.write";
   event.detail["broken"] = Value::array();
   for (const std::string& broken : plan.broken) event.detail["broken"].push(broken);
@@ -122,7 +133,7 @@ Status check_guard_rails(Services& services, const net::Request& request,
                      "state a reason (X-Falaj-Reason, or --reason)"};
   }
   if (mode == catalog::Mode::kDryRun) return {};
-  return record_override(services, request, plan, reason);
+  return record_override(services, request, changes, plan, reason);
 }
 
 Result<Value> plan(Services& services, const net::Request& request) {

@@ -1,5 +1,7 @@
 #include "api/native/predict_codec.h"
 
+#include <algorithm>
+
 #include "api/native/entity_json.h"
 #include "base/json.h"
 
@@ -55,9 +57,20 @@ Status parse_predict(std::string_view body, PredictRequest& into) {
   return {};
 }
 
+std::pair<std::uint64_t, std::uint64_t> commits_of(
+    std::span<const serving::EntityPrediction> predictions) {
+  std::pair<std::uint64_t, std::uint64_t> commits{predictions.front().row.commit,
+                                                  predictions.front().row.commit};
+  for (const serving::EntityPrediction& each : predictions) {
+    commits.first = std::min(commits.first, each.row.commit);
+    commits.second = std::max(commits.second, each.row.commit);
+  }
+  return commits;
+}
+
 std::string write_predictions(std::string_view deployment, const PredictRequest& request,
                               std::span<const serving::EntityPrediction> predictions,
-                              Explain explain) {
+                              PredictAnswer answer) {
   std::string out;
   out.reserve(128 + predictions.size() * 96);
   out += "{\"deployment\":";
@@ -66,6 +79,11 @@ std::string write_predictions(std::string_view deployment, const PredictRequest&
   append_json_string(out, predictions.front().live->version.model);
   out += ",\"version\":";
   out += std::to_string(predictions.front().version);
+  if (answer.commits == Commits::kYes) {
+    const auto [first, last] = commits_of(predictions);
+    out += ",\"commits\":{\"first\":" + std::to_string(first) +
+           ",\"last\":" + std::to_string(last) + "}";
+  }
   out += ",\"predictions\":[";
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     if (i > 0) out += ',';
@@ -73,7 +91,7 @@ std::string write_predictions(std::string_view deployment, const PredictRequest&
     append_entity(out, request.entities[i]);
     out += ",\"score\":";
     append_json_number(out, static_cast<double>(predictions[i].score));
-    if (explain == Explain::kYes) append_explanation(out, predictions[i]);
+    if (answer.explain == Explain::kYes) append_explanation(out, predictions[i]);
     out += '}';
   }
   out += "]}";

@@ -24,10 +24,20 @@ struct PredictRequest {
 Status parse_predict(std::string_view body, PredictRequest& into);
 
 enum class Explain : std::uint8_t { kNo, kYes };
+enum class Commits : std::uint8_t { kNo, kYes };
+struct PredictAnswer {
+  Explain explain = Explain::kNo;
+  Commits commits = Commits::kNo;
+};
 
-// {"deployment","model","version","predictions":[{"entity","score"[,"features","statuses"]}]}
+// The first and the last commit that the features of these predictions were read at.
+std::pair<std::uint64_t, std::uint64_t> commits_of(
+    std::span<const serving::EntityPrediction> predictions);
+
+// {"deployment","model","version"[,"commits":{"first","last"}],
+//  "predictions":[{"entity","score"[,"features","statuses"]}]}
 std::string write_predictions(std::string_view deployment, const PredictRequest& request,
                               std::span<const serving::EntityPrediction> predictions,
-                              Explain explain);
+                              PredictAnswer answer);
 
 }  // namespace falaj::api

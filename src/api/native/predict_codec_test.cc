@@ -84,7 +84,7 @@ TEST(PredictCodec, writes_json_that_reads_back) {
   const auto request = parsed(R"({"entity": {"id": 9, "city": "\u0639"}})");
   const std::vector<serving::EntityPrediction> all{prediction};
 
-  const auto plain = parse_json(write_predictions("d", *request, all, Explain::kNo));
+  const auto plain = parse_json(write_predictions("d", *request, all, {}));
   ASSERT_TRUE(plain.ok());
   EXPECT_EQ(plain->text("model"), "fraud \"x\"");
   EXPECT_EQ(plain->integer("version"), 3);
@@ -92,12 +92,28 @@ TEST(PredictCodec, writes_json_that_reads_back) {
   EXPECT_EQ(first.number("score"), 0.25);
   EXPECT_EQ(first["entity"].integer("id"), 9);
   EXPECT_FALSE(first.has("features"));
+  EXPECT_FALSE(plain->has("commits"));
 
-  const auto explained = parse_json(write_predictions("d", *request, all, Explain::kYes));
+  const auto explained =
+      parse_json(write_predictions("d", *request, all, {.explain = Explain::kYes}));
   const Value& full = (*explained)["predictions"].as_array().front();
   EXPECT_EQ(full["features"].number("amount"), 12.5);
   EXPECT_TRUE(full["features"]["night"].is_null());
   EXPECT_EQ(full["statuses"].text("night"), "NOT_FOUND");
+}
+
+TEST(PredictCodec, names_the_first_and_the_last_commit_when_asked) {
+  serving::LiveModel live;
+  std::vector<serving::EntityPrediction> all(3);
+  for (serving::EntityPrediction& each : all) each.live = &live;
+  all[0].row.commit = 5;
+  all[1].row.commit = 9;
+  all[2].row.commit = 4;
+  const auto request = parsed(R"({"entities": [{"id": 1}, {"id": 2}, {"id": 3}]})");
+  const auto reply = parse_json(write_predictions("d", *request, all, {.commits = Commits::kYes}));
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ((*reply)["commits"].integer("first"), 4);
+  EXPECT_EQ((*reply)["commits"].integer("last"), 9);
 }
 
 }  // namespace

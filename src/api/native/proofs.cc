@@ -1,7 +1,12 @@
 #include "api/native/proofs.h"
 
+#include <map>
+
 #include "api/native/exchange.h"
+#include "api/place.h"
+#include "api/request_id.h"
 #include "base/decode.h"
+#include "base/json.h"
 #include "security/audit/wire.h"
 
 namespace falaj::api {
@@ -10,11 +15,12 @@ namespace {
 using net::Method;
 using net::Target;
 using security::SignedHead;
+using security::residency::Flow;
 
 security::RequestContext caller_context(const net::Request& request) {
   security::RequestContext context;
   context.principal = principal_of(request);
-  context.request_id = request.request_id;
+  context.request_id = carried_id(request);
   context.traceparent = request.traceparent;
   return context;
 }
@@ -90,13 +96,87 @@ Result<Value> witness(const ProofServices& services, const net::Request& request
   return value;
 }
 
+// What projects did, on its way to who asked for evidence: a flow from every zone that a project of
+// that name was ever in. One that was never declared has no zone: its entries stay on this machine.
+std::vector<Flow> evidence_flows(const ProofServices& services, const net::Request& request,
+                                 const std::map<std::string, std::int64_t>& bytes,
+                                 const std::map<std::string, std::vector<Zone>>& homes) {
+  const security::residency::Caller place = place_of(request.peer);
+  const bool stays = place == security::residency::Caller::kOnThisMachine &&
+                     !principal_of(request).zone.labelled();
+  std::vector<Flow> flows;
+  for (const auto& [project, count] : bytes) {
+    const auto known = homes.find(project);
+    if (known == homes.end() && stays) continue;
+    const std::vector<Zone> zones = known == homes.end() ? std::vector{Zone()} : known->second;
+    for (const Zone& zone : zones) {
+      Flow flow;
+      flow.exit = security::residency::Exit::kExport;
+      flow.project = project;
+      flow.data = zone;
+      flow.destination = services.exits.caller_zone(zone, principal_of(request).zone, place);
+      flow.object = "Evidence";
+      flow.bytes = count;
+      flows.push_back(std::move(flow));
+    }
+  }
+  return flows;
+}
+
+Status check_flows(const ProofServices& services, const std::vector<Flow>& flows) {
+  for (const Flow& flow : flows) {
+    const security::residency::Decision decision = services.exits.would_pass(flow);
+    if (!decision.allowed) {
+      return Error(decision.error,
+                   "evidence holds what project '" + flow.project + "' did: " + decision.rule);
+    }
+  }
+  return {};
+}
+
+// All of them or none: nothing is counted of an answer that does not leave. Every Transfer that one
+// stands on has its entry in the log before that.
+Status let_pass(const ProofServices& services, const net::Request& request,
+                std::vector<Flow> flows) {
+  FALAJ_TRY(check_flows(services, flows));
+  for (Flow& flow : flows) {
+    security::RequestContext context = caller_context(request);
+    context.project = ProjectName(flow.project);
+    context.zone = flow.data;
+    FALAJ_TRY(services.exits.pass_recorded(context, std::move(flow)));
+  }
+  return {};
+}
+
 Result<Value> evidence(const ProofServices& services, const net::Request& request) {
+  const auto homes = FALAJ_TRY(services.exits.homes());
+  std::map<std::string, std::int64_t> bytes;
+  for (const auto& [project, zones] : homes) bytes[project] = 0;
+  FALAJ_TRY(check_flows(services, evidence_flows(services, request, bytes, homes)));
   const security::Evidence built = FALAJ_TRY(services.evidence.build(caller_context(request)));
+  // Its files are about all of them: each is counted with the whole.
+  for (const auto& [path, content] : built.files) {
+    for (auto& [project, count] : bytes) count += static_cast<std::int64_t>(content.size());
+  }
+  FALAJ_TRY(let_pass(services, request, evidence_flows(services, request, bytes, homes)));
   Value value;
   value["entries"] = built.entries;
   value["files"] = Value::object();
   for (const auto& [path, content] : built.files) value["files"][path] = content;
   return value;
+}
+
+// Those of no project are the platform's own.
+Status let_entries_pass(const ProofServices& services, const net::Request& request,
+                        const std::vector<std::string>& lines) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const std::string& line : lines) {
+    const Value entry = FALAJ_TRY(parse_json(line));
+    const std::string project = entry.text("project");
+    if (!project.empty()) bytes[project] += static_cast<std::int64_t>(line.size()) + 1;
+  }
+  const auto homes = FALAJ_TRY(services.exits.homes());
+  return let_pass(services, request, evidence_flows(services, request, bytes, homes));
 }
 
 net::Response entry_lines(const ProofServices& services, const net::Request& request) {
@@ -106,6 +186,8 @@ net::Response entry_lines(const ProofServices& services, const net::Request& req
   if (!limit.ok()) return answer(request, limit.error());
   const auto lines = services.heads.audit().lines(*first, *limit);
   if (!lines.ok()) return answer(request, lines.error());
+  const Status passed = let_entries_pass(services, request, *lines);
+  if (!passed.ok()) return answer(request, passed.error());
   net::Response response;
   response.content_type = "application/x-ndjson";
   for (const std::string& line : *lines) response.body += line + "\n";

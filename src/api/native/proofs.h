@@ -6,13 +6,16 @@
 #include "net/router.h"
 #include "security/audit/heads.h"
 #include "security/evidence/evidence.h"
+#include "security/residency/exits.h"
 
 namespace falaj::api {
 
-// Both outlive the router; so does the clock.
+// All of them outlive the router.
 struct ProofServices {
   security::Heads& heads;
   security::EvidenceDesk& evidence;
+  // A bundle holds what every project did: it leaves only for where each of them may go.
+  security::residency::Exits& exits;
   const Clock& clock;
 };
 std::vector<net::Route> proof_routes(const ProofServices& services);

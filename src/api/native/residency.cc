@@ -49,8 +49,11 @@ Value regimes_value(const Services& services) {
 }
 
 // Totals beside the rows: what an auditor looks at first.
-Result<Value> ledger_value(const Services& services, const std::string& project) {
-  const auto rows = FALAJ_TRY(services.exits.ledger(project));
+Result<Value> ledger_value(const Services& services, const net::Request& request) {
+  auto rows = FALAJ_TRY(services.exits.ledger(request.query_param("project").value_or("")));
+  std::erase_if(rows, [&](const security::residency::LedgerRow& row) {
+    return !reaches(request, row.project);
+  });
   const auto snapshot = services.exits.snapshot();
   std::int64_t crossed = 0;
   std::int64_t unexplained = 0;
@@ -120,10 +123,9 @@ std::vector<net::Route> residency_routes(Services& services) {
   routes.push_back(
       value_route(Method::kGet, "/api/v1/zones/ledger",
                   {"residency.read", Target::platform_or_project("Ledger")},
-                  "Bytes by day, project, exit and zones, with what crossed and what was refused.",
-                  [&](const net::Request& request) {
-                    return ledger_value(services, request.query_param("project").value_or(""));
-                  }));
+                  "Bytes by day, project, exit and zones, with what crossed and what was refused; "
+                  "without the projects whose data may not go where the caller is.",
+                  [&](const net::Request& request) { return ledger_value(services, request); }));
   routes.push_back(value_route(
       Method::kPost, "/api/v1/zones:decide", {"residency.read", Target::in_project("Zone")},
       "What would be decided about {exit, from, to, object, purpose}.",

@@ -77,7 +77,7 @@ struct Services {
                                     const registry::ModelFileRequest&)>
       export_model{};
   const security::Receipts* receipts = nullptr;
-  // Protections of jobs that this machine does not grant, by name; /readyz shows them.
+  // Protections of jobs that this machine does not grant, by name; /version shows them.
   std::vector<std::string> jobs_unprotected{};
 };
 

@@ -1,5 +1,7 @@
 #include "api/native/sign_in.h"
 
+#include <type_traits>
+
 #include "api/native/exchange.h"
 #include "api/native/identity.h"
 #include "base/decode.h"
@@ -86,8 +88,17 @@ Result<NamePassword> name_password(const Request& request, std::string_view secr
   return out;
 }
 
+// A handler that says where its caller is.
+using Placing = Response (*)(Identity&, const ZoneOf&, const Request&);
+
+Value placed_value(const security::Principal& principal, const ZoneOf& zone_of) {
+  Value value = principal_value(principal);
+  value["zone"] = zone_of(principal).name();
+  return value;
+}
+
 // What the console's page asks first: am I signed in, and how could I?
-Response show_session(Identity& identity, const Request& request) {
+Response show_session(Identity& identity, const ZoneOf& zone_of, const Request& request) {
   Value reply;
   const Result<security::PrincipalPtr> principal = identity.authenticate(credentials_of(request));
   const bool known = principal.ok() && (*principal)->kind != security::PrincipalKind::kNobody;
@@ -95,13 +106,13 @@ Response show_session(Identity& identity, const Request& request) {
   reply["setup_pending"] = !identity.setup_secret().empty();
   reply["provider"] = identity.has_provider();
   if (known) {
-    reply["user"] = principal_value(**principal);
+    reply["user"] = placed_value(**principal, zone_of);
     reply["csrf"] = identity.csrf_of(session_cookie(request));
   }
   return json(reply);
 }
 
-Response sign_in(Identity& identity, const Request& request) {
+Response sign_in(Identity& identity, const ZoneOf& zone_of, const Request& request) {
   const Result<NamePassword> body = name_password(request, "");
   if (!body.ok()) return net::problem(body.error(), request);
   const Result<security::SignedIn> done =
@@ -109,7 +120,7 @@ Response sign_in(Identity& identity, const Request& request) {
   if (!done.ok()) return refused(identity, request, body->name, done.error());
   Value reply;
   reply["signed_in"] = true;
-  reply["user"] = principal_value(*done->principal);
+  reply["user"] = placed_value(*done->principal, zone_of);
   reply["csrf"] = done->session.csrf;
   reply["expires"] = to_rfc3339(done->session.expires);
   Response response = json(reply);
@@ -221,14 +232,18 @@ Value principal_value(const security::Principal& principal) {
   return value;
 }
 
-std::vector<net::Route> sign_in_routes(Identity& identity) {
+std::vector<net::Route> sign_in_routes(Identity& identity, const ZoneOf& zone_of) {
   std::vector<net::Route> routes;
-  using Answer = Response (*)(Identity&, const Request&);
   const auto anyone = [&](Method method, std::string_view path, std::string_view summary,
-                          Answer act) {
-    routes.emplace_back(
-        method, path, net::Permission::anyone(), Target::nothing(), summary,
-        [&identity, act](const Request& request) { return act(identity, request); });
+                          auto act) {
+    routes.emplace_back(method, path, net::Permission::anyone(), Target::nothing(), summary,
+                        [&identity, zone_of, act](const Request& request) {
+                          if constexpr (std::is_same_v<decltype(act), Placing>) {
+                            return act(identity, zone_of, request);
+                          } else {
+                            return act(identity, request);
+                          }
+                        });
     routes.back().body_bytes_max = 16 << 10;
   };
   anyone(Method::kGet, "/api/v1/session",

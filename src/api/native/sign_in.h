@@ -1,6 +1,7 @@
 // api/native/sign_in.h — how the console gets and gives back its session, and the first setup.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "base/value.h"
@@ -9,7 +10,11 @@
 
 namespace falaj::api {
 
-std::vector<net::Route> sign_in_routes(security::Identity& identity);
+// Where somebody is, by his groups too (Policies::zone_of): no gate has said so before these
+// routes.
+using ZoneOf = std::function<Zone(const security::Principal& principal)>;
+
+std::vector<net::Route> sign_in_routes(security::Identity& identity, const ZoneOf& zone_of);
 
 // Who somebody is, for themselves.
 Value principal_value(const security::Principal& principal);

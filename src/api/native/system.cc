@@ -1,8 +1,9 @@
 // Health, version, metrics.
+#include "api/inference/nv_metrics.h"
 #include "api/native/exchange.h"
 #include "api/native/live_feed.h"
 #include "api/native/services.h"
-#include "net/address.h"
+#include "api/place.h"
 #include "security/residency/scrape_filter.h"
 
 namespace falaj::api {
@@ -16,22 +17,16 @@ net::Route health_route(std::string_view path, std::string_view summary, net::Sy
   return route;
 }
 
-// Reads the published table only, so it may stay on the loop. Anyone may ask, so it names nobody's
-// deployment: GET /api/v1/deployments does, to who may see them.
+// Reads the published table only, so it may stay on the loop. Anyone may ask, so it says how it is
+// and nothing else: GET /version tells what jobs lack, and GET /api/v1/deployments which cannot be
+// loaded, to who may know.
 net::Response readiness(const Services& services) {
-  const std::vector<serving::DeploymentStatus> unready = services.deployments.unready();
-  Value value;
-  for (const std::string& name : services.jobs_unprotected) value["jobs_without"].push(name);
-  if (unready.empty()) {
-    // Degraded is ready: it serves, and whoever watches is told what jobs lack.
-    value["status"] = services.jobs_unprotected.empty() ? "ok" : "degraded";
-    return net::Response::json(to_json(value));
+  if (services.deployments.unready().empty()) {
+    // Degraded is ready: it serves, and whoever watches is told.
+    return net::Response::json(services.jobs_unprotected.empty() ? R"({"status":"ok"})"
+                                                                 : R"({"status":"degraded"})");
   }
-  value["status"] = "unavailable";
-  value["reason"] =
-      std::to_string(unready.size()) +
-      " deployment(s) have a version that cannot be loaded, and none to serve instead";
-  net::Response response = net::Response::json(to_json(value), 503);
+  net::Response response = net::Response::json(R"({"status":"unavailable"})", 503);
   response.error = ErrorId::kUnavailable;
   return response;
 }
@@ -39,14 +34,15 @@ net::Response readiness(const Services& services) {
 // A scraper has the series of the projects that it may watch and that may go where it is. What
 // counts for all tenants together it has with the right on the platform alone: a sum tells of each.
 net::Response scrape(Services& services, const net::Request& request) {
-  const auto may_leave = security::residency::scrape_filter(
-      services.exits, principal_of(request),
-      net::is_loopback_address(request.peer) ? security::residency::Caller::kOnThisMachine
-                                             : security::residency::Caller::kElsewhere);
+  const auto may_leave = security::residency::scrape_filter(services.exits, principal_of(request),
+                                                            place_of(request.peer));
   const auto keep = [&](const std::string& project) {
     return may(request, "system.read", {project, "Metric", "", nullptr}) && may_leave(project);
   };
-  net::Response response = net::Response::text(services.metrics.exposition(keep));
+  std::vector<serving::DeploymentStatus> statuses = services.deployments.status();
+  std::erase_if(statuses, [&](const auto& status) { return !keep(status.project); });
+  net::Response response =
+      net::Response::text(services.metrics.exposition(keep) + nv_metrics(statuses));
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   return response;
 }
@@ -59,22 +55,24 @@ std::vector<net::Route> system_routes(Services& services) {
   const auto ready = [&services](const net::Request&) { return readiness(services); };
   routes.push_back(health_route("/livez", "200 while the process answers at all.", alive));
   routes.push_back(health_route("/readyz",
-                                "200, or 503 with the number of deployments whose version exists "
-                                "and cannot be loaded while no other version serves; "
-                                "'degraded' lists under jobs_without what the machine does not "
-                                "grant to jobs.",
+                                "200, or 503 while a deployment's version exists and cannot be "
+                                "loaded and no other version serves. 'degraded': the machine does "
+                                "not grant jobs all protections; /version names them.",
                                 ready));
   routes.push_back(health_route("/health", "As /readyz.", ready));
-  routes.push_back(value_route(net::Method::kGet, "/version",
-                               {"public.read", net::Target::nothing()}, "Name, version and build.",
-                               [&](const net::Request&) {
-                                 Value value;
-                                 value["name"] = "falaj";
-                                 value["version"] = services.version;
-                                 value["build"] = services.build;
-                                 value["started_at"] = to_rfc3339(services.started_at);
-                                 return value;
-                               }));
+  routes.push_back(value_route(
+      net::Method::kGet, "/version", {"account.use", net::Target::platform("Server")},
+      "Name, version and build; jobs_without: what jobs do not get.", [&](const net::Request&) {
+        Value value;
+        value["name"] = "falaj";
+        value["version"] = services.version;
+        value["build"] = services.build;
+        value["started_at"] = to_rfc3339(services.started_at);
+        for (const std::string& name : services.jobs_unprotected) {
+          value["jobs_without"].push(name);
+        }
+        return value;
+      }));
   routes.back().dialect = "operations";
   routes.emplace_back(
       net::Method::kGet, "/metrics", net::Permission("system.read"),

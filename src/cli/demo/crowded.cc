@@ -49,10 +49,11 @@ class Crowd {
   Crowd(Session session, std::unique_ptr<Connection> connection)
       : session_(std::move(session)), connection_(std::move(connection)) {}
 
-  Status run() {
+  Status run(Afterwards after) {
     FALAJ_TRY(declare());
     const Status asked = fill_and_ask();
-    const Status cleared = cancel_all();
+    const bool keep = after == Afterwards::kKeep && asked.ok();
+    const Status cleared = keep ? Status() : cancel_all();
     FALAJ_TRY(asked);
     FALAJ_TRY(cleared);
     Table table({"JOB", "QUEUE", "WHY", "WHAT WOULD HELP"});
@@ -62,7 +63,13 @@ class Crowd {
     Value result;
     result["project"] = session_.target.project;
     result["jobs"] = waiting_;
-    print(session_.format, result, table.str());
+    const std::string& project = session_.target.project;
+    print(session_.format, result,
+          table.str() +
+              (keep ? "They stay: falaj jobs list --project " + project +
+                          ", falaj jobs why ID --project " + project +
+                          "; away with them: falaj jobs cancel --all --project " + project + "\n"
+                    : std::string()));
     return judge_crowd(waiting_);
   }
 
@@ -160,16 +167,19 @@ Status judge_crowd(const Value& jobs) {
     constraints.insert(job.text("constraint"));
   }
   if (constraints.size() >= kConstraintsMin) return {};
-  return Error{Code::kInternal, "demo: only " + std::to_string(constraints.size()) +
-                                    " different constraints bind; is the machine busy?"};
+  return Error{Code::kFailedPrecondition,
+               "demo: only " + std::to_string(constraints.size()) +
+                   " different constraints bind, because other jobs run on this machine: wait for "
+                   "them, or cancel them ('falaj jobs top' and 'falaj jobs cancel ID', with the "
+                   "--project that they are in), then repeat this"};
 }
 
-Status run_crowded(const Session& session) {
+Status run_crowded(const Session& session, Afterwards after) {
   Session own = session;
   auto first = FALAJ_TRY(Connection::open(own.target));
   own.target.project = FALAJ_TRY(free_project(*first));
   auto connection = FALAJ_TRY(Connection::open(own.target));
-  return Crowd(own, std::move(connection)).run();
+  return Crowd(own, std::move(connection)).run(after);
 }
 
 }  // namespace falaj::cli::demo

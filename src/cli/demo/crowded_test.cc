@@ -18,7 +18,8 @@ Value job(int number) {
 TEST(CrowdJudge, wants_every_job_explained_and_several_constraints) {
   Value jobs = Value::array();
   for (int i = 0; i < 4; ++i) jobs.push(job(i));
-  EXPECT_FALSE(judge_crowd(jobs).ok()) << "four constraints only";
+  ASSERT_FALSE(judge_crowd(jobs).ok()) << "four constraints only";
+  EXPECT_EQ(judge_crowd(jobs).error().code, Code::kFailedPrecondition) << "a busy machine";
   jobs.push(job(4));
   EXPECT_TRUE(judge_crowd(jobs).ok());
   jobs.as_array()[2]["change"] = "";

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/advise.h"
+#include "cli/batch/batch_predict.h"
 #include "cli/bench/bench.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -13,6 +14,7 @@
 #include "cli/feature_commands.h"
 #include "cli/internal/words.h"
 #include "cli/job_commands.h"
+#include "cli/optimize.h"
 
 namespace falaj::cli {
 
@@ -53,7 +55,9 @@ class Tree {
   void add_features();
   void add_infer(CLI::App& features);
   void add_models();
+  void add_predict();
   void add_explain(CLI::App& models);
+  void add_optimize(CLI::App& models);
   void add_rollouts();
   void add_watch();
   void add_jobs();
@@ -100,6 +104,8 @@ class Tree {
   KeepChoice keep_;
   JobChoice job_;
   ExplainChoice explain_;
+  batch::BatchChoice batch_;
+  OptimizeChoice optimize_;
   bench::BenchChoice bench_;
   CLI::App root_;
   int exit_ = 0;

@@ -36,13 +36,17 @@ struct Words {
   std::vector<std::string> settings;
   std::vector<std::string> files;
   bool dry_run = false;
+  bool check = false;
   bool no_wait = false;
   bool origin = false;
   bool libraries = false;
   bool log = false;
   bool follow = false;
   bool crowded = false;
+  bool keep = false;
+  bool all = false;
   std::int64_t attempt = 0;
+  std::string group;
   bool platform = false;
   std::string kind;
   std::string name;

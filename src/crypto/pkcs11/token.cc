@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "crypto/aead.h"
 
@@ -99,6 +100,14 @@ Result<std::shared_ptr<Module>> Module::load(const std::string& path) {
   return module;
 }
 
+// Texts of fixed length, filled up with blanks.
+template <std::size_t N>
+std::string without_padding(const unsigned char (&text)[N]) {
+  std::string out(reinterpret_cast<const char*>(text), N);
+  out.erase(out.find_last_not_of(' ') + 1);
+  return out;
+}
+
 class Token final : public Pkcs11Token {
  public:
   Token(std::shared_ptr<Module> module, Pkcs11Options options, Random& random)
@@ -127,7 +136,12 @@ class Token final : public Pkcs11Token {
   Status open_session() FALAJ_REQUIRES(mutex_);
   Status log_in() FALAJ_REQUIRES(mutex_);
   void close_session() FALAJ_REQUIRES(mutex_);
-  Result<CK_SLOT_ID> find_slot() const;
+  // The first slot that has the token; its serial number.
+  struct Slot {
+    CK_SLOT_ID id;
+    std::string serial;
+  };
+  Result<Slot> find_slot() const;
   CK_RV find_handles(CK_ATTRIBUTE* wanted, CK_ULONG count, std::vector<CK_OBJECT_HANDLE>& found)
       FALAJ_REQUIRES(mutex_);
   CK_RV handle_of(const std::string& id, CK_OBJECT_HANDLE& handle) FALAJ_REQUIRES(mutex_);
@@ -144,7 +158,7 @@ class Token final : public Pkcs11Token {
   bool pin_refused_ FALAJ_GUARDED_BY(mutex_) = false;
 };
 
-Result<CK_SLOT_ID> Token::find_slot() const {
+Result<Token::Slot> Token::find_slot() const {
   std::array<CK_SLOT_ID, 64> slots{};
   CK_ULONG count = slots.size();
   const CK_RV rv = call().C_GetSlotList(CK_TRUE, slots.data(), &count);
@@ -155,9 +169,10 @@ Result<CK_SLOT_ID> Token::find_slot() const {
   for (CK_ULONG i = 0; i < count; ++i) {
     CK_TOKEN_INFO info{};
     if (call().C_GetTokenInfo(slots[i], &info) != CKR_OK) continue;
-    if (std::memcmp(info.label, padded.data(), 32) == 0) return slots[i];
-    std::string label(reinterpret_cast<const char*>(info.label), sizeof info.label);
-    label.erase(label.find_last_not_of(' ') + 1);
+    if (std::memcmp(info.label, padded.data(), 32) == 0) {
+      return Slot{slots[i], without_padding(info.serialNumber)};
+    }
+    const std::string label = without_padding(info.label);
     if (!label.empty()) labels += (labels.empty() ? "'" : ", '") + label + "'";
   }
   return device_error("the HSM has no token labelled '" + options_.token + "', but " +
@@ -167,7 +182,7 @@ Result<CK_SLOT_ID> Token::find_slot() const {
 
 Status Token::open_session() {
   close_session();
-  const CK_SLOT_ID slot = FALAJ_TRY(find_slot());
+  const auto [slot, serial] = FALAJ_TRY(find_slot());
   CK_MECHANISM_INFO gcm{};
   const CK_RV known = call().C_GetMechanismInfo(slot, CKM_AES_GCM, &gcm);
   const CK_FLAGS both = CKF_ENCRYPT | CKF_DECRYPT;
@@ -181,8 +196,13 @@ Status Token::open_session() {
     return failed("open a session", opened);
   }
   Status logged_in = log_in();
-  if (!logged_in.ok()) close_session();
-  return logged_in;
+  if (!logged_in.ok()) {
+    close_session();
+    return logged_in;
+  }
+  // Two tokens may have one label: which of them it is shows by the serial number alone.
+  log::info("PKCS#11 token opened", {{"token", options_.token}, {"serial", serial}});
+  return {};
 }
 
 Status Token::log_in() {

@@ -2,7 +2,8 @@
 //
 // The module is opened at run time (its C ABI is fixed). One session, logged in for as long as the
 // token is open; calls take turns and take as long as the device takes. A session that the device
-// dropped is opened anew, once a call. A wrong PIN is never tried twice: devices lock themselves.
+// dropped is opened anew, once a call. Each is logged with the token's serial number. A wrong PIN
+// is never tried twice: devices lock themselves.
 #pragma once
 
 #include <memory>

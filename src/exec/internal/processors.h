@@ -24,8 +24,8 @@ class Processors {
   static Processors of_this_machine();
 
   // `count` of them, at least one and at most all: from one node, if one has so many, the least
-  // used ones. Give them back.
-  Binding take(std::size_t count);
+  // used ones. `wanted` is that node, if it has so many; -1: any. Give them back.
+  Binding take(std::size_t count, int wanted = -1);
   void give_back(const Binding& binding);
 
  private:

@@ -26,6 +26,7 @@ enum class Step : std::uint8_t {
   kMemoryLimit,
   kNamespaces,
   kProcesses,
+  kUsers,
   kLandlockFiles,
   kLandlockNetwork,
   kCapabilities,
@@ -50,7 +51,7 @@ struct SandboxPlan {
   Fd landlock_files;                // Ruleset: what may be read, written and executed.
   std::uint64_t landlock_read = 0;  // The right to read, as far as that ruleset knows it.
   Fd landlock_network;              // Ruleset: no TCP; used when the network namespace is refused.
-  std::string uid_map;              // For the user namespace of an unprivileged parent.
+  std::string uid_map;              // For its user namespace: itself, and nobody else.
   std::string gid_map;
   bool privileged = false;
   int network_fd = -1;   // A network to enter instead of making one; the parent's.

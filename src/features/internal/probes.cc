@@ -1,7 +1,6 @@
 #include "features/internal/probes.h"
 
-#include <algorithm>
-
+#include "features/internal/sort_by_number.h"
 #include "features/key.h"
 
 namespace falaj::features {
@@ -24,13 +23,15 @@ Probes::Probes(const std::vector<const Column*>& keys, const Column& time, std::
       sorted_.push_back({key_prefix(text), time.ints()[row], number});
     }
   }
-  std::sort(sorted_.begin(), sorted_.end(), [&](const Probe& a, const Probe& b) {
+  const auto ascends = [&](const Probe& a, const Probe& b) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
     if (!whole) {
       if (const int order = key(a).compare(key(b)); order != 0) return order < 0;
     }
     return a.at < b.at;
-  });
+  };
+  sort_by_number(
+      sorted_, [](const Probe& probe) { return probe.prefix; }, ascends);
 }
 
 std::vector<std::uint32_t> Probes::places() const {

@@ -32,6 +32,15 @@ std::size_t gallop(std::size_t from, std::size_t end, Holds holds) {
   return from;
 }
 
+// The same, for a place that is mostly near: steps are foreseen by the processor, halves are not.
+template <class Holds>
+std::size_t walk(std::size_t from, std::size_t end, Holds holds) {
+  constexpr std::size_t kSteps = 16;
+  const std::size_t near = std::min(end, from + kSteps);
+  while (from < near && holds(from)) ++from;
+  return from < near ? from : gallop(from, end, holds);
+}
+
 }  // namespace
 
 SegmentCursor::SegmentCursor(const SegmentFile& file, Questions questions)
@@ -135,6 +144,87 @@ Result<bool> SegmentCursor::seek(const KeyRef& key, std::int64_t at) {
   on_ = &ahead_;
   row_ = row_end_ - 1;
   return true;
+}
+
+// Of the next eight rows it is counted how many are not too young, without asking after each: the
+// answer is near, and no processor foresees it.
+std::size_t SegmentCursor::rows_until(std::size_t row, std::size_t end, std::int64_t at) const {
+  constexpr std::size_t kAtOnce = 8;
+  const std::int64_t* events = ahead_.events.data();
+  if (row + kAtOnce <= ahead_.events.size()) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < kAtOnce; ++i) {
+      count += static_cast<std::size_t>(static_cast<unsigned>(events[row + i] <= at) &
+                                        static_cast<unsigned>(row + i < end));
+    }
+    if (count < kAtOnce) return row + count;
+    row += kAtOnce;
+  }
+  return walk(row, end, [=](std::size_t each) { return events[each] <= at; });
+}
+
+template <class Before, class Same>
+void SegmentCursor::merge(std::span<const Probe> range, std::size_t first, std::size_t last,
+                          Before before, Same same, std::vector<NewestRow>& out) const {
+  const auto block = static_cast<std::uint32_t>(ahead_.number);
+  const std::size_t runs = ahead_.run_ends.size();
+  std::size_t run = 0;
+  std::size_t row = 0;
+  for (std::size_t i = first; i < last; ++i) {
+    const Probe& probe = range[i];
+    run = walk(run, runs, [&](std::size_t each) { return before(each, probe); });
+    if (run == runs) return;
+    if (!same(run, probe)) continue;
+    const std::size_t begin = run == 0 ? 0 : ahead_.run_ends[run - 1];
+    row = rows_until(std::max(row, begin), ahead_.run_ends[run], probe.at);
+    if (row == begin) continue;
+    out.push_back({i, ahead_.events[row - 1], block, static_cast<std::uint32_t>(row - 1)});
+  }
+}
+
+void SegmentCursor::merge_block(const Probes& probes, std::span<const Probe> range,
+                                std::size_t first, std::size_t last,
+                                std::vector<NewestRow>& out) const {
+  if (whole_) {
+    const std::uint64_t* prefixes = ahead_.prefixes.data();
+    merge(
+        range, first, last,
+        [=](std::size_t run, const Probe& probe) { return prefixes[run] < probe.prefix; },
+        [=](std::size_t run, const Probe& probe) { return prefixes[run] == probe.prefix; }, out);
+    return;
+  }
+  const auto order = [&](std::size_t run, const Probe& probe) {
+    return compare(ahead_, run, {probe.prefix, probes.key(probe)});
+  };
+  merge(
+      range, first, last,
+      [&](std::size_t run, const Probe& probe) { return order(run, probe) < 0; },
+      [&](std::size_t run, const Probe& probe) { return order(run, probe) == 0; }, out);
+}
+
+Status SegmentCursor::seek_all(const Probes& probes, std::span<const Probe> range,
+                               std::vector<NewestRow>& out) {
+  const auto& blocks = file_.blocks();
+  const auto key_of = [&](std::size_t i) { return KeyRef{range[i].prefix, probes.key(range[i])}; };
+  for (std::size_t first = 0; first < range.size();) {
+    const KeyRef key = key_of(first);
+    blocks_before_ = gallop(blocks_before_, blocks.size(), [&](std::size_t block) {
+      return !begins_behind(blocks[block], key, range[first].at);
+    });
+    // Everything before the next block begins is this one's.
+    std::size_t last = range.size();
+    if (blocks_before_ < blocks.size()) {
+      last = gallop(first, range.size(), [&](std::size_t i) {
+        return begins_behind(blocks[blocks_before_], key_of(i), range[i].at);
+      });
+    }
+    if (blocks_before_ > 0) {
+      FALAJ_TRY(load(blocks_before_ - 1, ahead_));
+      merge_block(probes, range, first, last, out);
+    }
+    first = last;
+  }
+  return {};
 }
 
 Result<bool> SegmentCursor::back(const KeyRef& key) {

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "features/internal/key_column.h"
+#include "features/internal/probes.h"
 #include "features/internal/segment_file.h"
 
 namespace falaj::features {
@@ -22,6 +24,14 @@ struct KeyRef {
 // read at once, not what is answered.
 enum class Questions : std::uint8_t { kMany, kFew };
 
+// The newest row for a probe, by event times alone.
+struct NewestRow {
+  std::size_t probe = 0;  // Its number.
+  std::int64_t event = 0;
+  std::uint32_t block = 0;
+  std::uint32_t row = 0;
+};
+
 // One thread. `file` outlives it.
 class SegmentCursor {
  public:
@@ -30,6 +40,10 @@ class SegmentCursor {
   // Stands on the last row of `key` whose event time is ≤ at; false when there is none. Questions
   // ascend by (key, at). Cost: O(log of the distance), and a read when the block changes.
   Result<bool> seek(const KeyRef& key, std::int64_t at);
+  // Of all probes at once what seek() says of each, appended to `out` in their order; those without
+  // a row have none. For many questions: a block is merged with its probes, row by row where they
+  // are close. No seek() before it.
+  Status seek_all(const Probes& probes, std::span<const Probe> range, std::vector<NewestRow>& out);
   // Stands on the row of the same key before this one; false when there is none. May be called
   // again and again; the next seek() goes on from where the last one was.
   Result<bool> back(const KeyRef& key);
@@ -65,6 +79,15 @@ class SegmentCursor {
   Status load_events(std::size_t begin, std::size_t end, Loaded& into) const;
   // <0, 0, >0 as the run's key is before, at or behind `key`.
   int compare(const Loaded& loaded, std::size_t run, const KeyRef& key) const;
+  // The probes [first, last), none of which has its answer in another block than ahead_.
+  void merge_block(const Probes& probes, std::span<const Probe> range, std::size_t first,
+                   std::size_t last, std::vector<NewestRow>& out) const;
+  // The same; before(run, probe) and same(run, probe) compare their keys.
+  template <class Before, class Same>
+  void merge(std::span<const Probe> range, std::size_t first, std::size_t last, Before before,
+             Same same, std::vector<NewestRow>& out) const;
+  // The first of the rows [row, end) of ahead_ whose event time is > at; they ascend.
+  std::size_t rows_until(std::size_t row, std::size_t end, std::int64_t at) const;
   bool begins_behind(const SegmentFile::Block& block, const KeyRef& key, std::int64_t at) const;
   // The event column is 0, created 1, position 2.
   std::size_t time_chunk(std::size_t which) const {

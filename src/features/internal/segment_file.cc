@@ -233,6 +233,14 @@ Result<SegmentFile::Block> take_block(Rest& rest, std::size_t chunks, std::uint6
   return out;
 }
 
+// One more block of a column.
+void summarize(SegmentFile::Summary& out, const ChunkInfo& info, std::uint32_t rows, bool first) {
+  out.any_null = out.any_null || info.nulls > 0;
+  out.all_null = out.all_null && info.nulls == rows;
+  out.min = first ? info.min : std::min(out.min, info.min);
+  out.max = first ? info.max : std::max(out.max, info.max);
+}
+
 Result<std::string> read_exactly(const ByteReader& bytes, std::uint64_t offset, std::size_t count) {
   std::string out(count, '\0');
   const std::size_t got = FALAJ_TRY(bytes.read_at(static_cast<std::int64_t>(offset), out));
@@ -383,10 +391,15 @@ Result<SegmentFile> SegmentFile::open(std::shared_ptr<const ByteReader> bytes) {
   out.schema_ = FALAJ_TRY(take_schema(rest, out.keys_, columns));
   std::uint64_t offset = kMagic.size();
   std::uint64_t rows = 0;
+  out.summaries_.resize(columns);
   for (std::size_t i = 0; i < blocks; ++i) {
     Block block = FALAJ_TRY(take_block(rest, columns + 1, offset, place.offset));
     block.first_row = rows;
     rows += block.rows;
+    for (std::size_t c = 0; c < columns; ++c) {
+      const auto of_column = static_cast<std::uint32_t>(out.rows_of(block, chunk_of(c)));
+      summarize(out.summaries_[c], block.chunks[chunk_of(c)], of_column, i == 0);
+    }
     if (i > 0) {
       const Block& before = out.blocks_.back();
       if (std::tie(before.first_key, before.first_event) >

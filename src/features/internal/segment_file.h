@@ -68,6 +68,13 @@ class SegmentFile {
     std::uint64_t first_prefix = 0;
     std::vector<ChunkInfo> chunks;
   };
+  // What the footer says of a column over all blocks.
+  struct Summary {
+    bool any_null = false;
+    bool all_null = true;
+    std::int64_t min = 0;  // Of all blocks; doubles and texts have none.
+    std::int64_t max = 0;
+  };
   // Chunks that stand side by side, read at once.
   class Chunks {
    public:
@@ -88,6 +95,7 @@ class SegmentFile {
   std::size_t keys() const { return keys_; }
   std::uint64_t rows() const { return rows_; }
   const std::vector<Block>& blocks() const { return blocks_; }
+  const Summary& summary(std::size_t column) const { return summaries_[column]; }
 
   // Where the chunk of a column stands in a block; chunk 0 is the ends of the runs.
   static constexpr std::size_t chunk_of(std::size_t column) { return column + 1; }
@@ -127,6 +135,7 @@ class SegmentFile {
   std::size_t keys_ = 0;
   std::uint64_t rows_ = 0;
   std::vector<Block> blocks_;
+  std::vector<Summary> summaries_;  // Of the columns.
 };
 
 // The ends of a block's runs, from its chunk 0: ascending, the last is the block's rows.

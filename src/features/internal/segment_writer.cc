@@ -25,6 +25,27 @@ Batch joined(std::vector<Batch> pieces) {
   return out;
 }
 
+// The bytes of a run. They have room from the beginning: what grows is copied again and again.
+class RunBytes final : public ByteWriter {
+ public:
+  explicit RunBytes(const Batch& rows) {
+    std::size_t most = 0;
+    for (const table::Column& column : rows.columns) {
+      most += rows.rows() * (sizeof(std::int64_t) + 1);
+      if (column.type() == table::Type::kString) most += column.strings().bytes().size();
+    }
+    bytes_.reserve(most);
+  }
+  Status append(std::string_view bytes) override {
+    bytes_.append(bytes);
+    return {};
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
 }  // namespace
 
 SegmentWriter::SegmentWriter(storage::BlobStore& blobs, storage::Owner owner, std::size_t keys,
@@ -89,7 +110,7 @@ Status SegmentWriter::sort(Run& run) {
   run.rows = rows.rows();
   run.event_min = Timestamp{*least};
   run.event_max = Timestamp{*most};
-  TextWriter bytes;
+  RunBytes bytes(rows);
   FALAJ_TRY(write_segment_file(bytes, rows, keys_));
   run.bytes = bytes.take();
   const MutexLock lock(mutex_);

@@ -7,6 +7,8 @@
 #include "base/check.h"
 #include "base/decode.h"
 #include "base/log.h"
+#include "features/internal/key_column.h"
+#include "features/internal/sort_by_number.h"
 #include "features/key.h"
 #include "storage/objects.h"
 
@@ -33,7 +35,7 @@ std::int64_t created_at(const Column& created, std::size_t row) {
 }
 
 struct SortRow {
-  std::uint64_t key;  // The whole key of a single integer, else 0 and the bytes decide.
+  std::uint64_t prefix;  // features/key.h
   std::int64_t event;
   std::uint32_t row;
 };
@@ -42,12 +44,10 @@ bool single_int(const Batch& rows, std::size_t keys) {
   return keys == 1 && rows.columns[0].type() == Type::kInt64;
 }
 
-std::vector<std::string> encoded_keys(const Batch& rows, std::size_t keys) {
+KeyColumn encoded_keys(const Batch& rows, std::size_t keys) {
   std::vector<const Column*> columns;
   for (std::size_t i = 0; i < keys; ++i) columns.push_back(&rows.columns[i]);
-  std::vector<std::string> out(rows.rows());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = key_of_row(columns, i);
-  return out;
+  return KeyColumn(columns);
 }
 
 bool same_key(const Batch& rows, std::size_t keys, std::size_t a, std::size_t b) {
@@ -61,16 +61,14 @@ bool same_key(const Batch& rows, std::size_t keys, std::size_t a, std::size_t b)
 }
 
 std::vector<std::uint32_t> segment_order(const Batch& rows, std::size_t keys) {
-  const bool by_int = single_int(rows, keys);
-  const std::vector<std::string> texts =
-      by_int ? std::vector<std::string>() : encoded_keys(rows, keys);
+  const bool whole = single_int(rows, keys);
+  const KeyColumn texts = whole ? KeyColumn() : encoded_keys(rows, keys);
   const Times times = times_of(rows, keys);
   std::vector<SortRow> order(rows.rows());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    // Turning the sign bit makes negative keys smaller than positive ones.
-    const std::uint64_t key =
-        by_int ? static_cast<std::uint64_t>(rows.columns[0].ints()[i]) ^ (1ULL << 63) : 0;
-    order[i] = {key, times.event[i], static_cast<std::uint32_t>(i)};
+    const std::uint64_t prefix =
+        whole ? key_prefix(rows.columns[0].ints()[i]) : key_prefix(texts[i]);
+    order[i] = {prefix, times.event[i], static_cast<std::uint32_t>(i)};
   }
   const auto later = [&times](const SortRow& a, const SortRow& b) {
     const std::int64_t created_a = created_at(times.created, a.row);
@@ -78,17 +76,15 @@ std::vector<std::uint32_t> segment_order(const Batch& rows, std::size_t keys) {
     if (created_a != created_b) return created_a < created_b;
     return times.row[a.row] < times.row[b.row];
   };
-  if (by_int) {
-    std::sort(order.begin(), order.end(), [&later](const SortRow& a, const SortRow& b) {
-      if (a.key != b.key) return a.key < b.key;
-      return a.event != b.event ? a.event < b.event : later(a, b);
-    });
-  } else {
-    std::sort(order.begin(), order.end(), [&](const SortRow& a, const SortRow& b) {
-      if (const int text = texts[a.row].compare(texts[b.row]); text != 0) return text < 0;
-      return a.event != b.event ? a.event < b.event : later(a, b);
-    });
-  }
+  sort_by_number(
+      order, [](const SortRow& row) { return row.prefix; },
+      [&](const SortRow& a, const SortRow& b) {
+        if (a.prefix != b.prefix) return a.prefix < b.prefix;
+        if (!whole) {
+          if (const int text = texts[a.row].compare(texts[b.row]); text != 0) return text < 0;
+        }
+        return a.event != b.event ? a.event < b.event : later(a, b);
+      });
   std::vector<std::uint32_t> out(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) out[i] = order[i].row;
   return out;

@@ -150,7 +150,9 @@ struct WindowReader::Running {
   const Aggregate aggregate;
   const std::size_t column_number;
   const EventRows* rows = nullptr;
-  const Column* column = nullptr;  // Null for count: "*".
+  const Column* column = nullptr;      // Null for count: "*".
+  const double* doubles = nullptr;     // Its values, if they are such.
+  const std::int64_t* ints = nullptr;  //
   std::span<const std::uint32_t> counted{};
   std::size_t low = 0;   // Of `counted`: the window is [low, high).
   std::size_t high = 0;  //
@@ -168,8 +170,19 @@ struct WindowReader::Running {
   void begin(const EventRows& events, std::span<const std::uint32_t> which) {
     rows = &events;
     column = aggregate.of.name.empty() ? nullptr : &events.columns[column_number];
+    const bool is_double = column != nullptr && column->type() == Type::kFloat64;
+    const bool is_int =
+        column != nullptr && (column->type() == Type::kInt64 || column->type() == Type::kTimestamp);
+    doubles = is_double ? column->doubles().data() : nullptr;
+    ints = is_int ? column->ints().data() : nullptr;
     counted = which;
-    low = high = head = 0;
+    low = high = 0;
+    empty();
+  }
+
+  // Nothing is in the window.
+  void empty() {
+    head = 0;
     values = nans = 0;
     integers = 0;
     numbers.clear();
@@ -182,6 +195,15 @@ struct WindowReader::Running {
     const std::int64_t after = (Timestamp{at} - aggregate.window).nanos;
     // A window that is longer than time itself begins with it.
     const bool all = at < std::numeric_limits<std::int64_t>::min() + aggregate.window.nanos;
+    // What came and went since the last answer, which is most of the events of a short window, is
+    // passed over.
+    if (!all && high < counted.size() && rows->event[counted[high]] <= after) {
+      const auto first =
+          std::partition_point(counted.begin() + static_cast<std::ptrdiff_t>(high), counted.end(),
+                               [&](std::uint32_t row) { return rows->event[row] <= after; });
+      if (high > low) empty();
+      low = high = static_cast<std::size_t>(first - counted.begin());
+    }
     for (; high < counted.size() && rows->event[counted[high]] <= at; ++high) {
       if (column == nullptr || !column->is_null(counted[high])) come(counted[high]);
     }
@@ -190,24 +212,21 @@ struct WindowReader::Running {
     }
   }
 
-  bool is_nan(std::uint32_t row) const {
-    return column->type() == Type::kFloat64 && std::isnan(column->doubles()[row]);
-  }
+  bool is_nan(std::uint32_t row) const { return doubles != nullptr && std::isnan(doubles[row]); }
 
   // Whether `a` is a better answer than `b`; of equals the older stays.
   bool beats(std::uint32_t a, std::uint32_t b) const {
     if (aggregate.function == kMax) std::swap(a, b);
-    if (column->type() == Type::kFloat64) return column->doubles()[a] < column->doubles()[b];
-    return column->ints()[a] < column->ints()[b];
+    return doubles != nullptr ? doubles[a] < doubles[b] : ints[a] < ints[b];
   }
 
   void sum_up(std::uint32_t row, std::int64_t sign) {
-    if (column->type() != Type::kFloat64) {
-      integers += sign * Wide{column->ints()[row]};
+    if (doubles == nullptr) {
+      integers += sign * Wide{ints[row]};
     } else if (sign > 0) {
-      numbers.add(column->doubles()[row]);
+      numbers.add(doubles[row]);
     } else {
-      numbers.remove(column->doubles()[row]);
+      numbers.remove(doubles[row]);
     }
   }
 
@@ -319,10 +338,11 @@ struct WindowReader::Running {
     return of_number(to == from ? from : from + (to - from) * (place - whole));
   }
 
-  Cell value() {
-    if (aggregate.function == kCount) return of_integer(values);
+  // `function` is the aggregate's own or one that it is kept for as well.
+  Cell value(AggregateFunction function) {
+    if (function == kCount) return of_integer(values);
     if (values == 0) return empty_window(aggregate);
-    switch (aggregate.function) {
+    switch (function) {
       case kSum:
         return sum();
       case kMean:
@@ -347,7 +367,17 @@ struct WindowReader::Running {
 };
 
 WindowReader::WindowReader(const WindowPlan& plan) {
+  const auto is_sum = [](const Aggregate& aggregate) {
+    return aggregate.function == kSum || aggregate.function == kMean;
+  };
   for (const WindowPlan::Item& item : plan.items) {
+    // A sum and a mean of the same are kept once.
+    const auto same = std::find_if(running_.begin(), running_.end(), [&](const auto& each) {
+      return is_sum(item.aggregate) && is_sum(each->aggregate) &&
+             each->column_number == item.column && each->aggregate.window == item.aggregate.window;
+    });
+    items_.push_back({static_cast<std::size_t>(same - running_.begin()), item.aggregate.function});
+    if (same != running_.end()) continue;
     running_.push_back(std::unique_ptr<Running>(new Running{item.aggregate, item.column}));
   }
 }
@@ -362,6 +392,8 @@ void WindowReader::move_to(std::int64_t at) {
   for (const auto& each : running_) each->move_to(at);
 }
 
-Cell WindowReader::value(std::size_t item) { return running_[item]->value(); }
+Cell WindowReader::value(std::size_t item) {
+  return running_[items_[item].running]->value(items_[item].function);
+}
 
 }  // namespace falaj::features

@@ -64,8 +64,8 @@ std::vector<std::uint32_t> replaced_events(const WindowPlan& plan, const EventRo
                                            const KnownEvents& known);
 
 // Answers for one key after the other, for each at ascending times. One thread; the plan outlives
-// it. Cost: each event comes into each window and leaves it once; var and quantile look at all
-// values of theirs for every answer.
+// it. Cost: each event comes into each window and leaves it once, unless both would be between two
+// answers; var and quantile look at all values of theirs for every answer.
 class WindowReader {
  public:
   explicit WindowReader(const WindowPlan& plan);
@@ -78,8 +78,13 @@ class WindowReader {
   expression::Cell value(std::size_t item);
 
  private:
-  struct Running;  // One item's window.
+  struct Running;  // One item's window, or that of several.
+  struct Item {
+    std::size_t running;
+    AggregateFunction function;
+  };
   std::vector<std::unique_ptr<Running>> running_;
+  std::vector<Item> items_;  // Of the plan.
 };
 
 // What an item is where there are no events: 0 or null.

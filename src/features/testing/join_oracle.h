@@ -131,7 +131,8 @@ inline table::Batch oracle_join(const table::Batch& spine, const std::string& ti
   return out;
 }
 
-// The rows as Falaj keeps them: one segment for each commit, or `parts` of them. Rows without a key
+// The rows as Falaj keeps them: one segment for each commit, or `parts` of them, whose positions
+// run on from one to the next in every other view and are mixed in the others. Rows without a key
 // or an event time never get into a segment.
 inline JoinView stored(const PlainView& view, std::size_t block_rows, std::size_t parts = 1) {
   JoinView out{view.name,          view.keys,    view.columns,      {},
@@ -148,7 +149,9 @@ inline JoinView stored(const PlainView& view, std::size_t block_rows, std::size_
   const table::Schema schema = segment_schema(declared, entity);
   std::vector<std::pair<std::uint64_t, std::size_t>> groups;
   const auto group_of = [&](const PlainRow& row) {
-    return std::pair(row.commit, static_cast<std::size_t>(row.position) % parts);
+    const auto position = static_cast<std::size_t>(row.position);
+    const std::size_t each = view.rows.size() / parts + 1;
+    return std::pair(row.commit, view.rows.size() % 2 == 0 ? position / each : position % parts);
   };
   for (const PlainRow& row : view.rows) groups.push_back(group_of(row));
   std::sort(groups.begin(), groups.end());

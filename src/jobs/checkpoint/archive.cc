@@ -239,6 +239,20 @@ Result<std::vector<Listed>> list_checkpoints(const std::string& folder, const Ar
   return listed;
 }
 
+Timestamp newest_kept(const std::string& folder) {
+  Timestamp newest{};
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.ends_with(kManifestEnd) || !number_of(name)) continue;
+    struct stat info {};
+    if (::lstat(it->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    newest =
+        std::max(newest, Timestamp{info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
+  }
+  return newest;
+}
+
 Status verify_checkpoint(const std::string& folder, const Manifest& manifest) {
   const std::string name = folder_name(manifest.number, manifest.name);
   const Descriptor opened = FALAJ_TRY(open_folder(folder));

@@ -88,6 +88,10 @@ struct Listed {
 // Every checkpoint that has a manifest, oldest first. kNotFound when there is no such folder.
 Result<std::vector<Listed>> list_checkpoints(const std::string& folder, const ArchiveKey& key = {});
 
+// When the newest manifest was put there, by the disk's clock, whatever stands in it: what a look
+// without the key can tell. Zero when there is none.
+Timestamp newest_kept(const std::string& folder);
+
 // Reads every byte. kDataLoss names the first file that is missing, changed or too many.
 Status verify_checkpoint(const std::string& folder, const Manifest& manifest);
 

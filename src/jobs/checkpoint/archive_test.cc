@@ -1,5 +1,6 @@
 #include "jobs/checkpoint/archive.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -42,6 +43,25 @@ class ArchiveTest : public testing::Test {
 
   TempFolder folder_;
 };
+
+TEST_F(ArchiveTest, tells_without_its_key_when_something_was_last_kept) {
+  EXPECT_EQ(newest_kept(archive_path()), Timestamp{}) << "there is no folder";
+  auto archive = open();
+  EXPECT_EQ(newest_kept(archive_path()), Timestamp{});
+  const Manifest one = saved(*archive, "one", {{"weights", "x"}});
+  const Manifest two = saved(*archive, "two", {{"weights", "y"}});
+  const auto date = [&](const Manifest& manifest, std::int64_t seconds) {
+    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    const std::string path =
+        archive_path() + "/" + folder_name(manifest.number, manifest.name) + ".json";
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  };
+  date(one, 1'780'000'100);
+  date(two, 1'780'000'000);
+  EXPECT_EQ(newest_kept(archive_path()), Timestamp::from_seconds(1'780'000'100));
+  save_file(archive_path(), "00000099-half.json.new", "{}");
+  EXPECT_EQ(newest_kept(archive_path()), Timestamp::from_seconds(1'780'000'100)) << "not yet kept";
+}
 
 TEST_F(ArchiveTest, keeps_files_and_folders_as_they_were) {
   auto archive = open();

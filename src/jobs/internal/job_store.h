@@ -34,6 +34,7 @@ class JobStore {
     std::vector<QueueSpec> queues;
     SchedulingPolicy policy = first_come();
     bool declared = false;  // Somebody declared the policy.
+    NodeSpec node;          // Those prices that it says are the policy's.
   };
   Result<Sharing> sharing() const;
   // Attempts that are over, of the newest `jobs_max` jobs submitted since; by submission.
@@ -42,13 +43,14 @@ class JobStore {
     Spell spell;
   };
   Result<std::vector<Past>> attempts(Timestamp since, std::int64_t jobs_max) const;
-  // Those of the project that are not over, or are not there at all.
+  // Of the project's jobs those that are not over, that ended otherwise than was waited for, or
+  // that are not there at all.
   struct Dependencies {
     std::vector<JobId> open;
-    std::vector<JobId> failed;
+    std::vector<After> otherwise;
     std::vector<JobId> unknown;
   };
-  Result<Dependencies> look_at(const std::string& project, const std::vector<JobId>& jobs) const;
+  Result<Dependencies> look_at(const std::string& project, const std::vector<After>& jobs) const;
   // Oldest first. What was running when the server died is queued again by this call, but for
   // commands, of which the executor may still know, and for those whose cancel was asked. Long
   // payloads are brief().
@@ -103,5 +105,7 @@ class JobStore {
 };
 
 bool has_ended(JobStatus status);
+// By what its end says: status and error.
+Spell::Ended how_ended(std::string_view status, std::string_view error);
 
 }  // namespace falaj::jobs::internal

@@ -45,6 +45,7 @@ class LocalQueue final : public Queue {
   void run_commands(Executor& executor, const CommandOptions& options) override;
   void start() override;
   void stop() override;
+  void end_waits() override { waits_.stop(); }
 
   Result<JobId> submit(const security::RequestContext& context, JobSpec spec) override;
   Result<std::vector<JobId>> submit_array(const security::RequestContext& context, JobSpec spec,
@@ -84,9 +85,12 @@ class LocalQueue final : public Queue {
     bool preempted = false;
     // It is stopped to go on with so many workers, for which its place is kept.
     std::optional<Verdict::Place> resize{};
-    bool finishing = false;          // Its end is a task already.
+    bool finishing = false;                           // Its end is a task already.
+    Spell::Ended ended = Spell::Ended::kInterrupted;  // Once its end was written.
+    std::int64_t looked = 0;         // For its newest checkpoint: monotonic_nanos().
     Timestamp began{};               // When its attempt was written down; zero: it has none.
     std::shared_ptr<const Job> job;  // A command as its attempt began: saves reading it at its end.
+    std::shared_ptr<const Job> read{};  // And as it was last read, to look for its checkpoint.
   };
   struct Task {
     JobId id;
@@ -107,7 +111,15 @@ class LocalQueue final : public Queue {
   Status check_submission(const security::RequestContext& context, const JobSpec& spec) const;
   Status settle_submission(const security::RequestContext& context, JobSpec& spec,
                            std::size_t count) const;
+  Status check_cost(Scene& scene, const Candidate& job) const;
   Candidate candidate_of(const Job& job) const;
+  Machine machine_as(const JobStore::Sharing& sharing) const;
+  using GateSays = std::map<std::pair<std::string, std::string>, bool>;  // By project and zone.
+  std::vector<std::size_t> barred(const std::string& project, const Request& request,
+                                  GateSays& said) const;
+  Status check_data(const security::RequestContext& context, const Request& request) const;
+  Status check_tags(const std::string& project, const Request& request) const;
+  void count_tags(const Candidate& job, int by) FALAJ_REQUIRES(mutex_);
   void enter(const JobStore::Unfinished& entering) FALAJ_REQUIRES(mutex_);
   void show_counts() FALAJ_REQUIRES(mutex_);
   bool is_full() const FALAJ_REQUIRES(mutex_) {
@@ -123,17 +135,18 @@ class LocalQueue final : public Queue {
   void put_back(const JobId& id);
   bool is_cancelled(const JobId& id) const;
   bool is_stopping() const;
-  void count_end(const Job& job, JobStatus status);
+  void count_end(const Job& job, JobStatus status, std::string_view error);
   static void note(const Status& status, const Job& job);
 
   // dispatch.cc: who is next.
   void dispatch();
   std::size_t collect_ends();
   void settle_dependencies();
-  void doom(const JobId& id, const JobId& failed);
+  void doom(const JobId& id, const After& after);
   void decide();
   bool anybody_may_change() const FALAJ_REQUIRES(mutex_);
   Scene picture() FALAJ_REQUIRES(mutex_);
+  void look_for_checkpoints();
   bool written_down(const Scene& scene, const Verdict& verdict);
   void act_on(const Scene& scene, const Verdict& verdict);
   void seat(Candidate& candidate, const Verdict::Place& place) FALAJ_REQUIRES(mutex_);
@@ -155,7 +168,7 @@ class LocalQueue final : public Queue {
   template <class Call>
   auto retried(Call call) -> decltype(call());
   void note_beginning(const JobId& id);
-  void remember(const Candidate& job, const Running& running, Next next) FALAJ_REQUIRES(mutex_);
+  void remember(Candidate& job, const Running& running) FALAJ_REQUIRES(mutex_);
   Next run(const JobId& id);
   std::optional<Next> run_at_once(const JobId& id);
   std::string work_dir(const Job& job) const;
@@ -178,6 +191,8 @@ class LocalQueue final : public Queue {
     return executor_ != nullptr && job.spec.type == kCommandType;
   }
   Next start_command(const Job& job);
+  void end_identity(const JobId& id) const;
+  void know_again();
   Next finish_command(const AttemptId& id, const AttemptEnd& end);
   // Forgets an attempt that has ended, and removes its files. One that runs is left alone.
   void clear_away(const AttemptId& id);
@@ -209,12 +224,14 @@ class LocalQueue final : public Queue {
   // Everything that waits or runs; and of those that run, what is known.
   std::map<JobId, Candidate> line_ FALAJ_GUARDED_BY(mutex_);
   std::map<JobId, Running> running_ FALAJ_GUARDED_BY(mutex_);
-  std::map<JobId, std::vector<JobId>> unmet_ FALAJ_GUARDED_BY(mutex_);
+  // By project, the tags that its jobs in line_ avoid or are near to, and how often.
+  std::map<std::string, std::map<std::string, int>> sought_ FALAJ_GUARDED_BY(mutex_);
+  std::map<JobId, std::vector<After>> unmet_ FALAJ_GUARDED_BY(mutex_);
   std::map<JobId, Why> why_ FALAJ_GUARDED_BY(mutex_);
   std::map<JobId, Ending> unwritten_ FALAJ_GUARDED_BY(mutex_);
   std::deque<Task> tasks_ FALAJ_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ FALAJ_GUARDED_BY(mutex_);
-  Ledger ledger_ FALAJ_GUARDED_BY(mutex_);            // Of attempts that are over.
+  mutable Ledger ledger_ FALAJ_GUARDED_BY(mutex_);    // Of attempts that are over.
   std::size_t waiting_ FALAJ_GUARDED_BY(mutex_) = 0;  // Of line_.
   std::size_t arriving_ FALAJ_GUARDED_BY(mutex_) = 0;
   std::uint64_t sequence_ FALAJ_GUARDED_BY(mutex_) = 0;

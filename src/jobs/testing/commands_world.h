@@ -65,6 +65,8 @@ class CommandsWorld : public ::testing::Test {
     CommandOptions commands;
     commands.memory_bytes_max = 2 * kGi;
     commands.time_max = Duration::minutes(5);
+    commands.network = network_;
+    commands.identity = identity_;
     queue_->run_commands(*executor_, commands);
   }
   JobSpec spec_of(const std::string& script) {
@@ -111,6 +113,8 @@ class CommandsWorld : public ::testing::Test {
   security::Audit audit_{*sql_, clock_};
   std::unique_ptr<Executor> executor_;
   QueueOptions options_;
+  CommandIdentity identity_;  // None; see reopen().
+  bool network_ = false;
   Machine machine_{2000, 4 * kGi, 0, 1};
   std::unique_ptr<Queue> queue_;
   const security::RequestContext context_ =

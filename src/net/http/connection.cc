@@ -75,7 +75,7 @@ void Connection::start() {
   const Duration limit =
       transport_.is_tls() ? core_.options.header_timeout : core_.options.idle_timeout;
   deadline_ = monotonic_nanos() + limit.nanos;
-  if (core_.draining.load()) return close();
+  if (core_.draining.load() && core_.announced.load() == 0) return close();
   pump();
 }
 
@@ -114,13 +114,33 @@ void Connection::drop_slow_reader() {
   close();
 }
 
+// Whether to wait for a request of this connection, which has none: it came after the announcement,
+// or a request has come that was not looked at.
+bool Connection::may_still_ask() const {
+  const std::int64_t announced = core_.announced.load();
+  if (announced == 0) return false;
+  if (state_ == State::kHandshake) return true;
+  if (deadline_ - core_.options.idle_timeout.nanos >= announced) return true;
+  char byte = 0;
+  return ::recv(watch_->descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+void Connection::end_silence() {
+  const bool silent = state_ == State::kHandshake || (state_ == State::kIdle && !has_output());
+  if (silent) close();
+}
+
 void Connection::begin_drain() {
   switch (state_) {
     case State::kHandshake:
-      return close();
+      if (!may_still_ask()) close();
+      return;
     case State::kIdle:
-      if (!has_output()) return close();
-      close_after_output_ = true;
+      if (has_output()) {
+        close_after_output_ = true;
+      } else if (!may_still_ask()) {
+        close();
+      }
       return;
     case State::kStreaming:
       keep_alive_ = false;
@@ -367,7 +387,7 @@ void Connection::feed_stream() {
       break;
   }
   stream_.reset();
-  if (keep_alive_ && !core_.draining.load()) return become_idle();
+  if (keep_alive_ && !core_.replies_close()) return become_idle();
   close_after_output_ = true;
   state_ = State::kRunning;  // Nothing more is read; the flush closes.
 }
@@ -413,7 +433,7 @@ void Connection::reply(const Request& request, Response response, After after) {
     after = After::kClose;  // Its unread body stands where the next request would.
     linger_ = true;
   }
-  const bool close = after == After::kClose || !keep_alive_ || core_.draining.load();
+  const bool close = after == After::kClose || !keep_alive_ || core_.replies_close();
   RouteSeries& series = core_.series.of(route_);
   series.count(request.method, response.status);
   const std::int64_t now = monotonic_nanos();

@@ -32,8 +32,11 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   void on_writable() override;
   // Cuts whatever has waited longer than its limit; called now and then.
   void sweep(std::int64_t now);
-  // Closes at once if idle, else after the reply that is being made.
+  // Closes at once if idle, else after the reply that is being made. When the drain was announced:
+  // only if it was silent since; who came since may ask once.
   void begin_drain();
+  // Closes who has come and still asks nothing.
+  void end_silence();
   void close();
 
   // From an Exchange, on the loop's thread.
@@ -78,6 +81,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   bool output_full() const;
   void feed_stream();
   void drop_slow_reader();
+  bool may_still_ask() const;
 
   std::size_t consume(std::string_view bytes);
   std::size_t consume_head(std::string_view bytes);

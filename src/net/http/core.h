@@ -40,7 +40,10 @@ struct ServerCore {
   const bool is_tls = !options.tls.identity.chain_pem.empty();
   std::unique_ptr<exec::Pool> pool;
   std::atomic<bool> draining = false;  // Replies close their connection.
-  std::atomic<bool> cut = false;       // Queued requests are no longer worth running.
+  // Replies do so too, and new connections are welcome: since when, monotonic. 0: not.
+  std::atomic<std::int64_t> announced = 0;
+  bool replies_close() const { return draining.load() || announced.load() != 0; }
+  std::atomic<bool> cut = false;  // Queued requests are no longer worth running.
 
   Mutex mutex;
   CondVar all_closed;

@@ -21,7 +21,10 @@ Error thrown(std::string_view what) {
 Status run_gate(const ServerCore& core, const Route& route, Request& request) {
   if (core.gate == nullptr) return {};
   try {
-    return core.gate(route, request);
+    const std::int64_t begun = monotonic_nanos();
+    Status passed = core.gate(route, request);
+    request.gate_nanos = monotonic_nanos() - begun;
+    return passed;
   } catch (const std::exception& fault) {
     return thrown(fault.what());
   }

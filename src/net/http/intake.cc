@@ -158,7 +158,7 @@ void Connection::refuse_parse(ParseState state) {
 }
 
 void Connection::on_head(ParseState state) {
-  started_ = monotonic_nanos();
+  started_ = request_.begun = monotonic_nanos();
   const RequestHead& head = parser_.head();
   keep_alive_ = head.keep_alive && head.version == 11;
   body_follows_ = state == ParseState::kHeadDone;
@@ -378,9 +378,9 @@ void Connection::stored(const Status& status) {
 
 void Connection::dispatch() {
   if (route_->body_to == BodyTo::kFile && upload_ == nullptr) return store_body(ParseState::kDone);
-  // A gate that has passed blocks no longer.
-  const RunsOn where = gate_passed_ ? route_->runs_on : runs_on();
-  where == RunsOn::kLoop ? dispatch_on_loop() : dispatch_on_pool();
+  // Also when the gate has passed: what it would have waited for, such as a model that is idle,
+  // the handler may wait for as well.
+  runs_on() == RunsOn::kLoop ? dispatch_on_loop() : dispatch_on_pool();
 }
 
 void Connection::dispatch_on_loop() {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <future>
 #include <random>
 
 #include "base/log.h"
@@ -116,7 +117,9 @@ class HttpServer final : public Server {
 
   Status begin() {
     if (core_.is_tls) FALAJ_TRY(renew(core_.options.tls.identity));
-    const int socket = FALAJ_TRY(listen_on(core_.options.host, core_.options.port));
+    const int socket = FALAJ_TRY(
+        take_over_or_listen(core_.options.listening, core_.options.host, core_.options.port));
+    listening_ = socket;
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
@@ -141,19 +144,25 @@ class HttpServer final : public Server {
     return {};
   }
 
+  Result<int> keep_listening() const override { return duplicate_listener(listening_); }
+
+  void announce_drain(Duration limit) override {
+    core_.announced = monotonic_nanos();
+    wait_until_closed(limit);
+  }
+
   void drain(Duration limit) override {
     MutexLock once(drain_mutex_);
     if (loops_.empty() || drained_) return;
     drained_ = true;
     core_.draining = true;
-    loops_.front()->loop->post([acceptor = acceptor_] { acceptor->stop(); });
+    stop_accepting();
     on_every_connection([](Connection& connection) { connection.begin_drain(); });
-    {
-      MutexLock lock(core_.mutex);
-      core_.all_closed.wait_for(
-          core_.mutex, std::chrono::nanoseconds(limit.nanos),
-          [this]() FALAJ_REQUIRES(core_.mutex) { return core_.open_connections == 0; });
+    if (core_.announced.load() != 0) {
+      wait_until_closed(std::min(limit, core_.options.silence_max));
+      on_every_connection([](Connection& connection) { connection.end_silence(); });
     }
+    wait_until_closed(limit);
     core_.cut = true;
     on_every_connection([](Connection& connection) { connection.close(); });
     core_.pool->drain();
@@ -161,6 +170,24 @@ class HttpServer final : public Server {
   }
 
  private:
+  // When it returns nobody is taken any more, and who was is counted: one more would be dropped by
+  // a drain that sees no connection.
+  void stop_accepting() {
+    const auto stopped = std::make_shared<std::promise<void>>();
+    loops_.front()->loop->post([stopped, acceptor = acceptor_] {
+      acceptor->stop();
+      stopped->set_value();
+    });
+    stopped->get_future().wait();
+  }
+
+  void wait_until_closed(Duration limit) {
+    MutexLock lock(core_.mutex);
+    core_.all_closed.wait_for(
+        core_.mutex, std::chrono::nanoseconds(limit.nanos),
+        [this]() FALAJ_REQUIRES(core_.mutex) { return core_.open_connections == 0; });
+  }
+
   void start_loops(int listening_socket) {
     std::random_device random;
     const unsigned count = std::max(core_.options.loop_threads, 1u);
@@ -202,6 +229,7 @@ class HttpServer final : public Server {
   std::vector<std::shared_ptr<LoopState>> loops_;
   std::shared_ptr<Acceptor> acceptor_;
   std::uint16_t port_ = 0;
+  int listening_ = -1;  // The acceptor's.
   Mutex drain_mutex_;
   bool drained_ FALAJ_GUARDED_BY(drain_mutex_) = false;
 };

@@ -226,6 +226,35 @@ TEST_F(HttpServerTest, a_gate_that_blocks_runs_on_the_pool) {
   }
 }
 
+// What made the gate block, the handler may wait for too: an idle model that loads.
+TEST_F(HttpServerTest, a_handler_that_may_block_runs_on_the_pool_also_after_its_gate) {
+  std::atomic<bool> idle = false;
+  std::thread::id loop_thread;
+  std::thread::id handler_thread;
+  add_on_loop(Method::kPost, "/loop", [&](const Request& request) {
+    handler_thread = std::this_thread::get_id();
+    return Response::text(request.body);
+  });
+  options_.loop_threads = 1;
+  options_.gate_blocks = [&](const Request&) {
+    loop_thread = std::this_thread::get_id();
+    return idle.load();
+  };
+  gate_ = [](const Route&, Request&) -> Status { return {}; };
+  start();
+  const std::string chunked =
+      "POST /loop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3\r\nabc\r\n0\r\n\r\n";
+  const std::string large(100'000, 'x');
+  for (const bool blocks : {false, true}) {
+    idle = blocks;
+    EXPECT_EQ(body_of(ask(chunked)), "abc");
+    EXPECT_EQ(handler_thread != loop_thread, blocks) << "chunked";
+    EXPECT_EQ(body_of(ask(request_text("POST /loop", "", large))), large);
+    EXPECT_EQ(handler_thread != loop_thread, blocks) << "large";
+  }
+}
+
 TEST_F(HttpServerTest, an_asynchronous_handler_answers_later_from_any_thread) {
   Event asked;
   Reply kept;

@@ -179,11 +179,15 @@ void H2Connection::close() {
 
 void H2Connection::begin_drain() {
   if (closed_ || std::exchange(draining_, true)) return;
-  if (!handshaken_ || calls_.empty()) return close();
+  // Calls that come after this are not looked at, and clients know that they may send them again.
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
                         nullptr, 0);
   pump();
+}
+
+void H2Connection::end_farewell() {
+  if (!closed_ && calls_.empty()) close();
 }
 
 void H2Connection::sweep(std::int64_t now) {
@@ -220,7 +224,10 @@ void H2Connection::pump() {
     if (!flush()) break;
     const bool over =
         nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0;
-    if (over || (draining_ && calls_.empty())) {
+    if (draining_ && calls_.empty()) {
+      // Closing now would reset what the client is sending, and the farewell with it.
+      if (!std::exchange(said_all_, true)) transport_.finish_writing();
+    } else if (over) {
       close();
       break;
     }

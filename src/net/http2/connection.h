@@ -38,7 +38,10 @@ class H2Connection final : public Pollable, public std::enable_shared_from_this<
   void on_readable() override;
   void on_writable() override;
   void sweep(std::int64_t now);
+  // Says goodbye, and closes once the calls have ended and the client has closed.
   void begin_drain();
+  // Waits no longer for a client that has nothing running.
+  void end_farewell();
   void close();
 
  private:
@@ -119,6 +122,7 @@ class H2Connection final : public Pollable, public std::enable_shared_from_this<
   bool pumping_ = false;
   bool closed_ = false;
   bool draining_ = false;
+  bool said_all_ = false;      // After the farewell nothing is written any more.
   std::int64_t deadline_ = 0;  // Monotonic; of the handshake, then of idling.
   std::int64_t write_deadline_ = 0;
   std::size_t index_ = 0;  // In core_.connections.

@@ -1,5 +1,7 @@
 #include "net/grpc_server.h"
 
+#include "base/time.h"
+
 namespace falaj::net {
 
 const Route& GrpcMethod::asked(const Request& request) const {
@@ -23,7 +25,9 @@ Status admit(const GrpcMethod& method, const Gate& gate, Request& request,
 
 void answer_message(const GrpcMethod& method, const Gate& gate, Request& request,
                     std::string_view message, const GrpcReply& reply) {
+  request.begun = monotonic_nanos();
   const Status admitted = admit(method, gate, request, message);
+  request.gate_nanos = monotonic_nanos() - request.begun;
   if (admitted.ok()) return method.answer(request, message, reply);
   if (method.refused) return reply(method.refused(request, admitted.error()));
   reply(admitted.error());

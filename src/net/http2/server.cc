@@ -3,7 +3,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <future>
 #include <random>
 
 #include "base/check.h"
@@ -17,6 +19,8 @@ namespace {
 
 constexpr Duration kDestructorLimit = Duration::seconds(1);
 constexpr int kAcceptedAtOnce = 64;
+// How long clients are given to close after a farewell, so that no reset overtakes it.
+constexpr Duration kFarewell = Duration::milliseconds(250);
 constexpr Duration kSweepInterval = Duration::seconds(1);
 
 using telemetry::MetricInfo;
@@ -102,7 +106,9 @@ class H2Server final : public GrpcServer {
 
   Status begin() {
     if (core_.is_tls) FALAJ_TRY(renew(core_.options.tls.identity));
-    const int socket = FALAJ_TRY(listen_on(core_.options.host, core_.options.port));
+    const int socket = FALAJ_TRY(
+        take_over_or_listen(core_.options.listening, core_.options.host, core_.options.port));
+    listening_ = socket;
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
@@ -137,27 +143,37 @@ class H2Server final : public GrpcServer {
     return {};
   }
 
+  Result<int> keep_listening() const override { return duplicate_listener(listening_); }
+
   void drain(Duration limit) override {
     MutexLock once(drain_mutex_);
     if (core_.loop == nullptr || drained_) return;
     drained_ = true;
     core_.draining = true;
-    core_.loop->post([this, acceptor = acceptor_] {
+    // Until it is told another may be taken, and be dropped.
+    const auto told = std::make_shared<std::promise<void>>();
+    core_.loop->post([this, told, acceptor = acceptor_] {
       acceptor->stop();
       for_each([](H2Connection& each) { each.begin_drain(); });
+      told->set_value();
     });
-    {
-      MutexLock lock(core_.mutex);
-      core_.all_closed.wait_for(
-          core_.mutex, std::chrono::nanoseconds(limit.nanos),
-          [this]() FALAJ_REQUIRES(core_.mutex) { return core_.open_connections == 0; });
-    }
+    told->get_future().wait();
+    wait_until_closed(std::min(limit, kFarewell));
+    core_.loop->post([this] { for_each([](H2Connection& each) { each.end_farewell(); }); });
+    wait_until_closed(limit);
     core_.loop->post([this] { for_each([](H2Connection& each) { each.close(); }); });
     core_.pool->drain();
     core_.loop->stop();
   }
 
  private:
+  void wait_until_closed(Duration limit) {
+    MutexLock lock(core_.mutex);
+    core_.all_closed.wait_for(
+        core_.mutex, std::chrono::nanoseconds(limit.nanos),
+        [this]() FALAJ_REQUIRES(core_.mutex) { return core_.open_connections == 0; });
+  }
+
   void for_each(const std::function<void(H2Connection&)>& call) {
     for (std::size_t i = core_.connections.size(); i-- > 0;) {
       if (i >= core_.connections.size()) continue;
@@ -169,6 +185,7 @@ class H2Server final : public GrpcServer {
   GrpcCore core_;
   std::shared_ptr<GrpcAcceptor> acceptor_;
   std::uint16_t port_ = 0;
+  int listening_ = -1;  // The acceptor's.
   Mutex drain_mutex_;
   bool drained_ FALAJ_GUARDED_BY(drain_mutex_) = false;
 };

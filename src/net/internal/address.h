@@ -18,5 +18,10 @@ std::string local_address(int socket);
 
 // A listening, non-blocking socket. FJ-8007 when the port is taken.
 Result<int> listen_on(const std::string& host, std::uint16_t port);
+// `left` if it is a socket that listens on that host and port (0: any), made non-blocking and
+// close-on-exec. Anything else is closed, and the above is done.
+Result<int> take_over_or_listen(int left, const std::string& host, std::uint16_t port);
+// A duplicate: the socket listens while either is open.
+Result<int> duplicate_listener(int socket);
 
 }  // namespace falaj::net

@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -59,11 +60,12 @@ class TestAuthority {
 
   void fill(X509* x, EVP_PKEY* key, const Leaf& leaf) {
     X509_set_version(x, X509_VERSION_3);
-    ASN1_INTEGER_set(X509_get_serialNumber(x), ++serial_);
+    const int serial = ++serial_;
+    ASN1_INTEGER_set(X509_get_serialNumber(x), serial);
     X509_gmtime_adj(X509_getm_notBefore(x), leaf.from);
     X509_gmtime_adj(X509_getm_notAfter(x), leaf.until);
     X509_set_pubkey(x, key);
-    const auto* text = reinterpret_cast<const unsigned char*>(serial_ == 1 ? "authority" : "leaf");
+    const auto* text = reinterpret_cast<const unsigned char*>(serial == 1 ? "authority" : "leaf");
     X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC, text, -1, -1, 0);
     X509_set_issuer_name(x, X509_get_subject_name(own_.get()));
     const std::pair<int, const char*> extensions[] = {{NID_subject_alt_name, leaf.names},
@@ -98,7 +100,7 @@ class TestAuthority {
 
   KeyPtr key_;
   X509Ptr own_;
-  int serial_ = 0;
+  std::atomic<int> serial_ = 0;  // tests of both ends issue from a thread each
 };
 
 }  // namespace falaj::net::testing

@@ -152,7 +152,7 @@ std::string der_of(X509* certificate) {
 }
 
 // After OpenSSL's own checks of one certificate of the chain: the leaf must have a name for us.
-int check_client(int good, X509_STORE_CTX* checking) {
+int check_peer(int good, X509_STORE_CTX* checking) {
   if (good != 1 || X509_STORE_CTX_get_error_depth(checking) != 0) return good;
   const auto* session = static_cast<const SSL*>(
       X509_STORE_CTX_get_ex_data(checking, SSL_get_ex_data_X509_STORE_CTX_idx()));
@@ -164,8 +164,10 @@ int check_client(int good, X509_STORE_CTX* checking) {
   return 0;
 }
 
-Status ask_for_clients(SSL_CTX* context, const ServerTls& options) {
-  const std::vector<X509Ptr> authorities = certificates_in(options.client_authorities_pem);
+// `mode`: SSL_VERIFY_PEER, and SSL_VERIFY_FAIL_IF_NO_PEER_CERT where who shows nothing is refused.
+Status ask_for_peers(SSL_CTX* context, const std::string& authorities_pem,
+                     const PeerName& peer_name, int mode) {
+  const std::vector<X509Ptr> authorities = certificates_in(authorities_pem);
   if (authorities.empty()) {
     return Error(Code::kInvalidArgument, "the authorities of client certificates hold none (PEM)");
   }
@@ -178,8 +180,8 @@ Status ask_for_clients(SSL_CTX* context, const ServerTls& options) {
                    "an authority of client certificates cannot be used: " + last_tls_error());
     }
   }
-  if (!keep(context, options.peer_name)) return Error(Code::kInternal, last_tls_error());
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, check_client);
+  if (!keep(context, peer_name)) return Error(Code::kInternal, last_tls_error());
+  SSL_CTX_set_verify(context, mode, check_peer);
   return {};
 }
 
@@ -246,6 +248,14 @@ Status believe(SSL_CTX* context, const std::string& authority) {
                                            "' (PEM): " + last_tls_error());
 }
 
+// A session would outlive the certificate, or the right, that it began with.
+Status forbid_resumption(SSL_CTX* context) {
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                   SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_RENEGOTIATION);
+  if (SSL_CTX_set_num_tickets(context, 0) != 1) return Error(Code::kInternal, last_tls_error());
+  return {};
+}
+
 Result<TlsSession> make_session(ssl_ctx_st& context, int socket) {
   TlsSession session(SSL_new(&context));
   if (session == nullptr) {
@@ -273,14 +283,27 @@ Result<TlsContext> make_server_tls(const ServerTls& options) {
   TlsContext context = FALAJ_TRY(make_context(TLS_server_method()));
   SSL_CTX* c = context.get();
   FALAJ_TRY(show(c, options.identity));
-  // No resumption: a session would outlive the certificate, or the right, that it began with.
-  SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE |
-                             SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_RENEGOTIATION);
-  if (SSL_CTX_set_num_tickets(c, 0) != 1) return Error(Code::kInternal, last_tls_error());
+  FALAJ_TRY(forbid_resumption(c));
   const bool http2 = options.protocol == ServerTls::Protocol::kHttp2;
   SSL_CTX_set_alpn_select_cb(c, http2 ? select_http2 : select_http11, nullptr);
-  if (!options.client_authorities_pem.empty()) FALAJ_TRY(ask_for_clients(c, options));
+  if (!options.client_authorities_pem.empty()) {
+    FALAJ_TRY(ask_for_peers(c, options.client_authorities_pem, options.peer_name, SSL_VERIFY_PEER));
+  }
   FALAJ_TRY(prove_version(*c));
+  return context;
+}
+
+Result<TlsContext> make_mutual_tls(const MutualTls& options, TlsSide side) {
+  const bool accepts = side == TlsSide::kAccepts;
+  TlsContext context = FALAJ_TRY(make_context(accepts ? TLS_server_method() : TLS_client_method()));
+  SSL_CTX* c = context.get();
+  FALAJ_TRY(show(c, options.identity));
+  if (accepts) {
+    FALAJ_TRY(forbid_resumption(c));
+    FALAJ_TRY(prove_version(*c));  // While it still takes who shows nothing, as the rehearsal does.
+  }
+  FALAJ_TRY(ask_for_peers(c, options.authority_pem, options.peer_name,
+                          SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT));
   return context;
 }
 
@@ -295,6 +318,16 @@ Result<TlsContext> make_client_tls(const ClientTls& options) {
 Result<TlsSession> accept_session(ssl_ctx_st& context, int socket) {
   TlsSession session = FALAJ_TRY(make_session(context, socket));
   SSL_set_accept_state(session.get());
+  return session;
+}
+
+Result<TlsSession> mutual_session(ssl_ctx_st& context, int socket, TlsSide side) {
+  TlsSession session = FALAJ_TRY(make_session(context, socket));
+  if (side == TlsSide::kAccepts) {
+    SSL_set_accept_state(session.get());
+  } else {
+    SSL_set_connect_state(session.get());
+  }
   return session;
 }
 
@@ -320,6 +353,19 @@ TlsPeer peer_of(const ssl_st& session) {
   struct tm parts {};
   if (!text.ok() || ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &parts) != 1) return {};
   return {std::move(text).value(), Timestamp::from_seconds(timegm(&parts))};
+}
+
+std::string refusal_of(const ssl_st& session) {
+  const long verified = SSL_get_verify_result(&session);
+  const char* why = X509_verify_cert_error_string(verified);
+  // As far as it was built; the leaf is there whatever was wrong.
+  const STACK_OF(X509)* chain = SSL_get0_verified_chain(&session);
+  const auto* name = kept<PeerName>(SSL_get_SSL_CTX(&session));
+  if (sk_X509_num(chain) < 1 || name == nullptr || !*name) return why;
+  const Result<std::string> shown = (*name)(der_of(sk_X509_value(chain, 0)));
+  const std::string& whose = shown.ok() ? *shown : shown.error().message;
+  if (verified == X509_V_ERR_APPLICATION_VERIFICATION) return whose;
+  return std::string(why) + "; it says, unproven: " + whose;
 }
 
 }  // namespace falaj::net

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/mutual_tls.h"
 #include "net/tls_options.h"
 
 // OpenSSL's own names, so that its headers stay out of this one.
@@ -31,10 +32,16 @@ Result<TlsContext> make_server_tls(const ServerTls& options);
 // For a client that checks the server's chain and name.
 Result<TlsContext> make_client_tls(const ClientTls& options);
 
+// For one of two processes that both show a certificate; a peer without one is refused.
+Result<TlsContext> make_mutual_tls(const MutualTls& options, TlsSide side);
+
 // A session over a connected, non-blocking socket, which the caller keeps open and closes.
 Result<TlsSession> accept_session(ssl_ctx_st& context, int socket);
 // Also sends the name (SNI) and demands that the certificate is for `host`.
 Result<TlsSession> connect_session(ssl_ctx_st& context, int socket, const std::string& host);
+
+// For make_mutual_tls(): no name of a host is sent or demanded.
+Result<TlsSession> mutual_session(ssl_ctx_st& context, int socket, TlsSide side);
 
 // Who is at the other end of a completed handshake, by its certificate.
 struct TlsPeer {
@@ -42,6 +49,9 @@ struct TlsPeer {
   Timestamp not_after;  // Of that certificate.
 };
 TlsPeer peer_of(const ssl_st& session);
+// After a handshake that failed because of the peer's certificate: why, and whose it is, or says it
+// is where that is not proven.
+std::string refusal_of(const ssl_st& session);
 
 // Shakes hands with a server's context in memory, as a client of TLS 1.2 and as one of 1.3. Ok when
 // the first fails and the second agrees on one of our suites; kInternal, saying which, otherwise.

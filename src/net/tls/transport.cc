@@ -37,6 +37,8 @@ IoResult Transport::tls_result(int returned) {
 // The end of the session, or of an attempt. The queue may hold what others on this thread left.
 IoResult Transport::tls_end(int returned) {
   if ((SSL_get_shutdown(session_.get()) & SSL_RECEIVED_SHUTDOWN) != 0) {
+    const bool alert = ERR_GET_REASON(ERR_peek_error()) > SSL_AD_REASON_OFFSET;
+    error_text_ = alert ? last_tls_error() : "";
     ERR_clear_error();
     return {IoOutcome::kClosed, 0};
   }
@@ -52,11 +54,10 @@ IoResult Transport::tls_end(int returned) {
     default:
       break;
   }
-  const long verified = SSL_get_verify_result(session_.get());
-  if (verified != X509_V_OK) {
+  if (SSL_get_verify_result(session_.get()) != X509_V_OK) {
     certificate_refused_ = true;
     ERR_clear_error();
-    return failed(std::string("certificate refused: ") + X509_verify_cert_error_string(verified));
+    return failed("certificate refused: " + refusal_of(*session_));
   }
   plain_http_ = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_HTTP_REQUEST;
   return failed(last_tls_error());

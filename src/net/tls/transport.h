@@ -49,7 +49,7 @@ class Transport {
   void drop_tls() { session_.reset(); }
   // After the handshake: who the peer's certificate says it is.
   TlsPeer peer() const { return is_tls() ? peer_of(*session_) : TlsPeer{}; }
-  // Why the last call gave kFailed.
+  // Why the last call gave kFailed; after kClosed the peer's complaint, "" when it had none.
   const std::string& error_text() const { return error_text_; }
 
  private:

@@ -100,7 +100,7 @@ inline Queue random_queue(Dice& dice, Index position) {
   q.decayed_use = dice.in(0, 100'000);
   q.reclaim = dice.any({Reclaim::kNever, Reclaim::kLowerPriority, Reclaim::kAny, Reclaim::kAny});
   q.within =
-      dice.any({WithinQueue::kNever, WithinQueue::kLowerPriority, WithinQueue::kLaterInOrder});
+      dice.any({WithinQueue::kNever, WithinQueue::kLowerPriority, WithinQueue::kSubmittedLater});
   if (dice.one_in(3)) q.min_run = Duration::minutes(dice.any<std::int64_t>({1, 5, 30, 120}));
   if (dice.one_in(5)) {
     q.allowances.push_back({static_cast<AllowanceKind>(dice.in(0, 2)), dice.in(1, 50'000'000), 0,
@@ -125,6 +125,7 @@ inline Job random_job(Dice& dice, const Snapshot& s, std::uint64_t id, Timestamp
   if (dice.one_in(15)) job.unmet_dependencies = 1;
   if (dice.one_in(10)) job.array = 0;
   job.restart_cost = Duration::seconds(dice.in(0, 300));
+  if (dice.one_in(6)) job.max_run = Duration::minutes(dice.in(1, 900));
   return job;
 }
 

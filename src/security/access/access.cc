@@ -157,6 +157,53 @@ Status check_write(const Policies& policies, const AccessRequest& request, const
   return check(policies, asking(request, "objects.write", {"", object.kind, object.name, nullptr}));
 }
 
+bool covers(const Extent& extent, const Object& object, const Labels& labels) {
+  const ObjectRef place = place_of(object, &labels);
+  return (extent.project.empty() || extent.project == place.project) &&
+         (extent.kind.empty() || extent.kind == place.kind) &&
+         (extent.name.empty() || extent.name == place.name) &&
+         std::ranges::includes(labels, extent.labels);
+}
+
+Error binds_by_label(const Policies& policies, const AccessRequest& request, const Object& object,
+                     const Grant& rule) {
+  std::string labels;
+  for (const auto& [key, value] : rule.on.labels) {
+    labels += (labels.empty() ? "" : ", ") + key + "=" + value;
+  }
+  // Names of grants are told to who may read them.
+  const bool known = allows(policies, request, "access.read",
+                            {rule.on.project, rule.on.kind, rule.on.name, &rule.on.labels});
+  const std::string whose = known ? "Grant '" + rule.name + "' forbids by" : "a grant forbids by";
+  return Error{Code::kPermissionDenied,
+               object.kind + " '" + object.name + "' bears " + labels + ", which " + whose +
+                   ": taking that off, or deleting what bears it, needs access.write on it; keep "
+                   "the labels as they are, or ask who has access.write"};
+}
+
+// A forbid that goes by labels would bind nobody if whoever may write the object could take its
+// label off, or delete the object and declare it again without. So that is as taking the forbid
+// itself back is: for who grants. Whom it forbids is not asked: an editor who is not bound could
+// free one who is. `after` is null for a deletion.
+Status keeps_forbids(const Policies& policies, const AccessRequest& request, const Object& before,
+                     const Object* after) {
+  const Labels had = FALAJ_TRY(labels_of(before.labels, before.kind + "/" + before.name));
+  if (had.empty()) return {};
+  Labels has;
+  if (after != nullptr) has = FALAJ_TRY(labels_of(after->labels, after->kind + "/" + after->name));
+  const std::string project = is_of_platform(before) ? "" : before.project;
+  for (const Grant& rule : policies.grants()) {
+    const bool binds = rule.effect == Effect::kForbid && !rule.on.labels.empty() &&
+                       rule.expires > request.now && covers(rule.on, before, had);
+    if (!binds || (after != nullptr && covers(rule.on, *after, has))) continue;
+    if (allows(policies, request, "access.write", {project, before.kind, before.name, &had})) {
+      continue;
+    }
+    return binds_by_label(policies, request, before, rule);
+  }
+  return {};
+}
+
 // Would anyone be left who may grant on the platform, without `name`?
 bool is_last_granter(const Policies& policies, std::string_view name) {
   const unsigned write = *action_index("access.write");
@@ -175,6 +222,16 @@ Error last_granter(std::string_view name) {
   return Error{Code::kConflict, "Grant '" + std::string(name) +
                                     "' is the last that lets anyone grant on the platform: "
                                     "declare another administrator first"};
+}
+
+// Of a grant that stands already. Names of grants are one space for all tenants, so that one is
+// taken shows; what it covers is told only to who may read it.
+Status may_take(const Policies& policies, const AccessRequest& request, const Object& stored,
+                const Grant& grant) {
+  Status outcome = policies.may_change(request, grant, Policies::Change::kTake);
+  if (outcome.ok() || may_read(policies, request, stored)) return outcome;
+  return Error{Code::kPermissionDenied,
+               "the name of Grant '" + grant.name + "' is not yours to use: choose another"};
 }
 
 }  // namespace
@@ -198,30 +255,35 @@ Status check_apply(const Policies& policies, const AccessRequest& request, const
   if (object.kind != "Grant") {
     if (before) FALAJ_TRY(check_write(policies, request, *before));
     FALAJ_TRY(check_write(policies, request, object));
+    if (before) FALAJ_TRY(keeps_forbids(policies, request, *before, &object));
     // It says of a host outside which zone that is in: whoever says so decides what crosses.
     if (object.kind != "Webhook") return {};
     return check(policies, asking(request, "transfers.approve",
                                   {object.project, object.kind, object.name, nullptr}));
   }
   const Grant grant = FALAJ_TRY(decode_grant(object));
-  if (before) {
-    const Grant old = FALAJ_TRY(decode_grant(*before));
-    FALAJ_TRY(policies.may_change(request, old, Policies::Change::kTake));
-    if (is_last_granter(policies, old.name) &&
-        (grant.effect == Effect::kForbid || grant.on != Extent{} || grant.breaks_glass() ||
-         grant.expires != Timestamp::max() ||
-         !grant.actions.contains(*action_index("access.write")))) {
-      return last_granter(old.name);
-    }
+  // First what shall be: who may not declare it learns nothing of what stands under that name.
+  FALAJ_TRY(policies.may_change(request, grant, Policies::Change::kGive));
+  if (!before) return {};
+  const Grant old = FALAJ_TRY(decode_grant(*before));
+  FALAJ_TRY(may_take(policies, request, *before, old));
+  if (is_last_granter(policies, old.name) &&
+      (grant.effect == Effect::kForbid || grant.on != Extent{} || grant.breaks_glass() ||
+       grant.expires != Timestamp::max() ||
+       !grant.actions.contains(*action_index("access.write")))) {
+    return last_granter(old.name);
   }
-  return policies.may_change(request, grant, Policies::Change::kGive);
+  return {};
 }
 
 Status check_remove(const Policies& policies, const AccessRequest& request, const Object& object) {
   if (object.kind == "Group") return policies.may_regroup(request, object.name);
-  if (object.kind != "Grant") return check_write(policies, request, object);
+  if (object.kind != "Grant") {
+    FALAJ_TRY(check_write(policies, request, object));
+    return keeps_forbids(policies, request, object, nullptr);
+  }
   const Grant grant = FALAJ_TRY(decode_grant(object));
-  FALAJ_TRY(policies.may_change(request, grant, Policies::Change::kTake));
+  FALAJ_TRY(may_take(policies, request, object, grant));
   if (is_last_granter(policies, grant.name)) return last_granter(grant.name);
   return {};
 }

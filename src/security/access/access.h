@@ -80,9 +80,12 @@ bool may_read(const Policies& policies, const AccessRequest& request,
 // `before` is what is stored under that name, if anything. Projects and what else stands above
 // projects need objects.write on the platform; objects in a project objects.write on themselves,
 // as they were and as they shall be (labels decide who may touch them), Webhooks transfers.approve
-// besides; Grants and Groups follow Policies::may_change and may_regroup.
+// besides; who takes off a label that a forbid goes by needs access.write on the object. Grants and
+// Groups follow Policies::may_change and may_regroup. Of a stored Grant that the caller may not
+// read, the refusal says no more than that its name is taken.
 Status check_apply(const Policies& policies, const AccessRequest& request,
                    const storage::Object& object, const std::optional<storage::Object>& before);
+// As for check_apply: what a forbid binds by its label is deleted with access.write besides.
 // FJ-0005 for the last grant that lets anyone declare grants.
 Status check_remove(const Policies& policies, const AccessRequest& request,
                     const storage::Object& object);

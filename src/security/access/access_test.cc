@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "security/access/denials.h"
 #include "security/access/rate_limit.h"
+#include "security/audit/request_ids.h"
 #include "storage/open.h"
 
 namespace falaj::security::access {
@@ -141,6 +142,15 @@ TEST(Grants, are_read_strictly) {
       decode_grant(object("Grant", "g", R"({"to":["user:a"],"role":"edittor","on":"platform"})"))
           .error();
   EXPECT_NE(near.message.find("editor"), std::string::npos) << near.message;
+}
+
+TEST(ActionSet, a_scope_may_name_own_actions_and_a_grant_may_not) {
+  EXPECT_TRUE(ActionSet::scoped("account.*").ok());
+  EXPECT_TRUE(ActionSet::scoped("*").value().contains(*action_index("account.manage")));
+  EXPECT_TRUE(ActionSet::scoped("objects.*").ok());
+  EXPECT_FALSE(ActionSet::scoped("acount.*").ok());
+  EXPECT_FALSE(ActionSet::matching("account.*").ok());
+  EXPECT_FALSE(ActionSet::matching("*").value().contains(*action_index("account.manage")));
 }
 
 TEST(Decide, a_forbid_beats_every_permit_and_the_default_is_deny) {
@@ -293,6 +303,31 @@ TEST(Granting, nobody_hands_out_what_they_do_not_hold) {
   EXPECT_TRUE(may(root, forbid));
 }
 
+TEST(Granting, a_taken_name_does_not_tell_whose_it_is) {
+  const Policies policies = two_tenants();
+  const storage::Object mine =
+      object("Grant", "p", R"({"to":["user:x"],"role":"viewer","on":{"project":"pay"}})");
+  const auto told = [&](const char* who, const char* spec) {
+    const Principal caller = user(who);
+    return check_apply(policies, asks(caller, "", {}), mine, object("Grant", "p", spec))
+        .error()
+        .message;
+  };
+  const char* const others = R"({"to":["user:y"],"role":"viewer","on":{"project":"other"}})";
+  const char* const platforms = R"({"to":["user:y"],"role":"viewer","on":"platform"})";
+  const char* const forbid =
+      R"({"effect":"forbid","to":["user:y"],"role":"viewer","on":{"project":"other"}})";
+  const std::string taken = "the name of Grant 'p' is not yours to use: choose another";
+  for (const char* spec : {others, platforms, forbid}) EXPECT_EQ(told("user:amal", spec), taken);
+  // Who may not declare it at all is not even told that.
+  const Principal ed = user("user:ed");
+  const auto free = check_apply(policies, asks(ed, "", {}), mine, std::nullopt);
+  EXPECT_EQ(told("user:ed", others), free.error().message);
+  const auto removed =
+      check_remove(policies, asks(user("user:amal"), "", {}), object("Grant", "p", others));
+  EXPECT_EQ(removed.error().message, taken);
+}
+
 TEST(Granting, nobody_frees_themselves) {
   const Policies policies = two_tenants();
   const storage::Object forbid =
@@ -366,7 +401,7 @@ TEST(Granting, what_a_project_is_judged_by_is_not_written_by_its_own_people) {
     EXPECT_EQ(applies, check_remove(policies, request, object).ok()) << object.kind;
     return applies;
   };
-  for (const char* kind : {"Project", "Zone", "Queue", "SchedulingPolicy"}) {
+  for (const char* kind : {"Project", "Zone", "Queue", "SchedulingPolicy", "Node"}) {
     storage::Object declared = object(kind, "pay", R"({"zone":"ae","purpose":"marketing"})");
     declared.labels["team"] = "risk";  // Whoever writes it chooses them.
     EXPECT_FALSE(may("user:amal", declared)) << kind;
@@ -413,6 +448,46 @@ TEST(Objects, labels_decide_as_they_were_and_as_they_shall_be) {
           .ok());
   EXPECT_TRUE(may_read(policies, asks(la, "", {}), risky));
   EXPECT_FALSE(may_read(policies, asks(la, "", {}), sales));
+}
+
+TEST(Objects, a_label_that_a_forbid_goes_by_is_taken_off_by_who_grants) {
+  const Policies policies(PolicyInput{
+      {grant("pay-admin", R"({"to":["user:amal"],"role":"admin","on":{"project":"pay"}})"),
+       grant("pay-editor", R"({"to":["user:ed"],"role":"editor","on":{"project":"pay"}})"),
+       grant("vault", R"({"effect":"forbid","to":["everyone"],"actions":["data.read"],
+             "on":{"labels":{"vault":"yes"}}})"),
+       grant("was", R"({"effect":"forbid","to":["everyone"],"actions":["data.read"],
+             "on":{"labels":{"old":"yes"}},"expires":"2020-01-01T00:00:00Z"})")},
+      {},
+      {}});
+  const auto labelled = [](std::initializer_list<std::pair<const char*, const char*>> labels) {
+    storage::Object view = object("FeatureView", "secret", "{}", "pay");
+    for (const auto& [key, value] : labels) view.labels[key] = value;
+    return view;
+  };
+  const Principal ed = user("user:ed");
+  const Principal amal = user("user:amal");
+  const auto turns = [&](const Principal& who, const storage::Object& from,
+                         const storage::Object& to) {
+    return check_apply(policies, asks(who, "", {}), to, from);
+  };
+  const storage::Object secret = labelled({{"vault", "yes"}});
+  const Status refused = turns(ed, secret, labelled({}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kPermissionDenied);
+  EXPECT_NE(refused.error().message.find("vault=yes"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("access.write"), std::string::npos);
+  EXPECT_EQ(refused.error().message.find("Grant '"), std::string::npos) << "not theirs to read";
+  EXPECT_FALSE(turns(ed, secret, labelled({{"vault", "no"}})).ok()) << "another value";
+  EXPECT_FALSE(check_remove(policies, asks(ed, "", {}), secret).ok()) << "and declared again";
+  // What it does not bind, and what stays bound, is the editor's as before.
+  EXPECT_TRUE(turns(ed, secret, labelled({{"vault", "yes"}, {"team", "risk"}})).ok());
+  EXPECT_TRUE(turns(ed, labelled({{"team", "risk"}}), labelled({})).ok());
+  EXPECT_TRUE(turns(ed, labelled({}), secret).ok()) << "put on";
+  EXPECT_TRUE(turns(ed, labelled({{"old", "yes"}}), labelled({})).ok()) << "has expired";
+  EXPECT_TRUE(check_remove(policies, asks(ed, "", {}), labelled({{"team", "risk"}})).ok());
+  EXPECT_TRUE(turns(amal, secret, labelled({})).ok());
+  EXPECT_TRUE(check_remove(policies, asks(amal, "", {}), secret).ok());
 }
 
 TEST(Objects, a_project_is_read_by_its_people_and_written_by_the_platform) {
@@ -552,6 +627,27 @@ TEST(Denials, a_flood_is_counted_and_each_can_be_asked_about) {
     for (const DenialSummary& summary : due) told += summary.count;
   }
   EXPECT_EQ(told, 5000U) << "none is lost";
+}
+
+TEST(Denials, an_id_that_another_chose_too_hides_nobody_s) {
+  Denials denials;
+  const auto denied = [](std::string who, std::string project) {
+    Denial denial;
+    denial.request_id = carry_chosen_id(who, "payreq1");
+    denial.principal = std::move(who);
+    denial.project = std::move(project);
+    return denial;
+  };
+  denials.add(denied("user:pay", "old"));
+  denials.add(denied("user:pay", "new"));
+  for (int i = 0; i < 3; ++i) denials.keep(denied("user:mallory", "shop"));
+  EXPECT_EQ(denials.find("payreq1")->principal, "user:mallory") << "the newest";
+  // One's own, as the carried id says, and by the id in the log.
+  const std::string own = carry_chosen_id("user:pay", "payreq1");
+  EXPECT_EQ(denials.find(own)->project, "new");
+  EXPECT_EQ(denials.find(request_ids_of(own).ours)->project, "new");
+  EXPECT_FALSE(denials.find(carry_chosen_id("user:other", "payreq1")).has_value());
+  EXPECT_FALSE(denials.find("payreq2").has_value());
 }
 
 TEST(Policies, lets_nobody_hand_out_what_speaks_for_those_who_may_do_more) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "security/audit/request_ids.h"
+
 namespace falaj::security::access {
 
 Denial denial_of(const AccessRequest& request, const Decision& decision, Error told,
@@ -40,7 +42,8 @@ void Denials::remember(Denial denial) {
 std::optional<Denial> Denials::find(std::string_view request_id) const {
   MutexLock lock(mutex_);
   const auto found = std::find_if(recent_.rbegin(), recent_.rend(), [&](const Denial& denial) {
-    return denial.request_id == request_id;
+    const RequestIds ids = request_ids_of(denial.request_id);
+    return denial.request_id == request_id || ids.ours == request_id || ids.chosen == request_id;
   });
   if (found == recent_.rend()) return std::nullopt;
   return *found;

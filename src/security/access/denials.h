@@ -21,8 +21,8 @@ namespace falaj::security::access {
 
 struct Denial {
   Timestamp at{};
-  std::string request_id;
-  std::string principal;  // Its id; "" for nobody.
+  std::string request_id;  // As a RequestContext carries it (security/audit/request_ids.h).
+  std::string principal;   // Its id; "" for nobody.
   std::string action;
   std::string project;
   std::string kind;
@@ -48,7 +48,8 @@ class Denials {
   void add(Denial denial);
   // To be found by its request id only: the audit log has it already.
   void keep(Denial denial);
-  // The newest with this request id; the last 4096 are kept.
+  // The newest with this request id: as it is carried, which is of one caller; as it stands in the
+  // log; or as its caller chose it, which others may have done too. The last 4096 are kept.
   std::optional<Denial> find(std::string_view request_id) const;
   // What the audit log should be told now.
   std::vector<DenialSummary> due(Timestamp now);

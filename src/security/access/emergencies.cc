@@ -100,7 +100,7 @@ Status Emergencies::record(const RequestContext& context, const AuditEvent& even
         " action = excluded.action, object = excluded.object,"
         " request_id = excluded.request_id, entry = excluded.entry, last_at = excluded.last_at",
         {context.project.str(), context.principal.id, event.detail.text("action"), event.object,
-         context.request_id, entry.sequence, now, now}));
+         entry.request_id, entry.sequence, now, now}));
     open = FALAJ_TRY(count_open(tx));
     return {};
   }));

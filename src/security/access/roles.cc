@@ -51,8 +51,10 @@ std::array<ActionSet, 7> role_table() {
 
 const std::vector<ActionInfo>& actions() {
   static const std::vector<ActionInfo> kActions{
-      {"public.read", "Health, version and other answers that hold nobody's data"},
-      {"account.use", "What every known caller may do: ask who they are and what they may do"},
+      {"public.read",
+       "Health, sign-in, public keys and the console's files: answers that hold nobody's data"},
+      {"account.use",
+       "What every known caller may do: ask who they are, what they may do and what the server is"},
       {"account.manage", "What every known caller may do to their own account: tokens, sessions"},
       {"objects.read", "Read declared objects and their history"},
       {"objects.write", "Apply and delete declared objects"},
@@ -107,7 +109,15 @@ ActionSet ActionSet::all() {
 }
 
 Result<ActionSet> ActionSet::matching(std::string_view pattern) {
-  if (pattern == "*") return everything_granted();
+  return among(everything_granted(), pattern);
+}
+
+Result<ActionSet> ActionSet::scoped(std::string_view pattern) {
+  return among(everything_granted() | own_actions(), pattern);
+}
+
+Result<ActionSet> ActionSet::among(ActionSet all, std::string_view pattern) {
+  if (pattern == "*") return all;
   ActionSet set;
   const bool prefix = pattern.ends_with(".*");
   const std::string_view stem = pattern.substr(0, pattern.size() - (prefix ? 1 : 0));
@@ -117,7 +127,7 @@ Result<ActionSet> ActionSet::matching(std::string_view pattern) {
     if (prefix ? name.starts_with(stem) : name == stem) set |= one(i);
     names.emplace_back(name);
   }
-  set = set & everything_granted();
+  set = set & all;
   if (!set.empty()) return set;
   const std::string near = nearest_name(pattern, names);
   return Error{ErrorId::kOutOfRange, "there is no action '" + std::string(pattern) + "' to grant" +

@@ -33,6 +33,8 @@ class ActionSet {
   // Of a name, or of a prefix that ends in ".*"; "*" is all but the public ones. FJ-1006 with the
   // nearest action when none is meant.
   static Result<ActionSet> matching(std::string_view pattern);
+  // The same of what a scope may name: also the own actions, which no grant gives.
+  static Result<ActionSet> scoped(std::string_view pattern);
 
   bool contains(unsigned index) const { return (bits_ >> index & 1) != 0; }
   bool contains_all(ActionSet other) const { return (other.bits_ & ~bits_) == 0; }
@@ -46,6 +48,7 @@ class ActionSet {
 
  private:
   explicit constexpr ActionSet(std::uint64_t bits) : bits_(bits) {}
+  static Result<ActionSet> among(ActionSet all, std::string_view pattern);
   std::uint64_t bits_ = 0;
 };
 

@@ -57,7 +57,12 @@ class Conversation {
     spec.sandbox.read_write = {options.folder};
     spec.log_path = options.log_path;
     spec.on_line = [state = self.get()](std::string_view line) { state->take(line); };
-    self->child_ = FALAJ_TRY(exec::Child::start(std::move(spec)));
+    auto child = exec::Child::start(std::move(spec));
+    if (!child.ok()) {
+      return Error{ErrorId::kSignerUnavailable,
+                   "the audit signer could not be started: " + child.error().message};
+    }
+    self->child_ = std::move(child).value();
     self->watcher_ = std::thread([state = self.get()] {
       const exec::ChildExit exit = state->child_->wait();
       const MutexLock lock(state->mutex_);
@@ -69,6 +74,7 @@ class Conversation {
   }
 
   ~Conversation() {
+    if (!child_) return;  // It could not be started.
     child_->stop();
     watcher_.join();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/json.h"
 #include "crypto/base64.h"
 
@@ -60,14 +61,18 @@ Result<Authorization> basic(std::string_view value) {
 }  // namespace
 
 NewTokenText make_token_text(char mark, crypto::Random& random) {
-  const std::string bytes = random.bytes(kTokenIdBytes);
+  return token_text_of(mark, random.secret(kTokenBytes));
+}
+
+NewTokenText token_text_of(char mark, const crypto::SecretBytes& bytes) {
+  FALAJ_CHECK(bytes.size() == kTokenBytes);
   NewTokenText made;
   made.id.push_back(mark);
   for (std::size_t i = 1; i < kTokenIdBytes; ++i) {
-    made.id.push_back(kIdAlphabet[static_cast<unsigned char>(bytes[i]) % kIdAlphabet.size()]);
+    made.id.push_back(kIdAlphabet[bytes.data()[i] % kIdAlphabet.size()]);
   }
-  const crypto::SecretBytes secret = random.secret(32);
-  made.text = std::string(kTokenPrefix) + made.id + "_" + crypto::base64url(secret.view());
+  made.text = std::string(kTokenPrefix) + made.id + "_" +
+              crypto::base64url(bytes.view().substr(kTokenIdBytes));
   return made;
 }
 

@@ -46,6 +46,9 @@ struct NewTokenText {
 };
 // `mark` is the id's first character: 't' for tokens, 'j' for jobs.
 NewTokenText make_token_text(char mark, crypto::Random& random);
+// The same from bytes that nobody else knows: kTokenBytes of them. Pure.
+inline constexpr std::size_t kTokenBytes = kTokenIdBytes + 32;
+NewTokenText token_text_of(char mark, const crypto::SecretBytes& bytes);
 // FJ-7011 when it has another shape.
 Result<TokenText> parse_token_text(std::string_view text);
 

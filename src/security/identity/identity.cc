@@ -5,6 +5,7 @@
 #include "base/decode.h"
 #include "base/log.h"
 #include "crypto/base64.h"
+#include "crypto/kdf.h"
 
 namespace falaj::security {
 namespace {
@@ -72,12 +73,12 @@ Identity::Identity(IdentityOptions options, IdentityPorts ports, crypto::SecretB
     : options_(std::move(options)),
       ports_(std::move(ports)),
       passwords_(options_.passwords),
-      directory_(ports_.sql, ports_.audit, ports_.clock, ports_.random, std::move(key)),
+      directory_(ports_.sql, ports_.audit, ports_.clock, ports_.random, key.clone()),
       sessions_(options_.sessions, ports_.random,
                 [this](const Principal& principal, std::string_view proof) {
                   return account_holds(principal, proof);
                 }),
-      jobs_(ports_.random),
+      jobs_(ports_.random, crypto::hkdf_sha256(key.view(), "", "falaj/job/tokens")),
       throttle_(options_.throttle),
       failed_(ports_.audit, ports_.metrics),
       recent_(ports_.random) {
@@ -248,6 +249,13 @@ bool Identity::account_holds(const Principal& principal, std::string_view proof)
   const DirectorySnapshot::Account& account = found->second;
   return account.user.state == AccountState::kActive && account.password == proof &&
          account.user.zone == principal.zone;
+}
+
+bool Identity::counts(const Principal& principal) const {
+  const auto now = directory_.snapshot();
+  const auto found = now->accounts.find(principal.id);
+  if (found != now->accounts.end()) return found->second.user.state == AccountState::kActive;
+  return !principal.id.starts_with("user:u_") && !principal.id.starts_with("service:s_");
 }
 
 Result<Identity::Proven> Identity::prove_password(const std::string& name,
@@ -469,6 +477,10 @@ Status Identity::check_zone(const Zone& zone) const {
 }
 
 Status Identity::set_zone(const RequestContext& context, const std::string& id, const Zone& zone) {
+  if (id == context.principal.id) {
+    return Error{Code::kFailedPrecondition,
+                 "nobody declares where they are themselves; ask another administrator"};
+  }
   FALAJ_TRY(check_zone(zone));
   FALAJ_TRY(directory_.set_zone(context, id, zone));
   return no_longer(id);
@@ -495,9 +507,12 @@ Status Identity::revoke_session(const RequestContext& context, const std::string
 
 namespace {
 
-// For those only who may list them all. A service is named with its kind, which is easily left out.
+// For those only who may list them all. Services and those of the provider are named with their
+// kind, which is easily left out.
 std::string nearest_account(const DirectorySnapshot& now, const std::string& word) {
-  if (now.names.contains("service:" + word)) return "service:" + word;
+  for (const char* kind : {"service:", "oidc:"}) {
+    if (now.names.contains(kind + word)) return kind + word;
+  }
   const bool bare = word.find(':') == std::string::npos;
   std::vector<std::string> names;
   for (const auto& [name, id] : now.names) {

@@ -118,6 +118,9 @@ class Identity {
   Status revoke_session(const RequestContext& context, const std::string& id);
   // "alice", "user:alice", "service:etl" or an id → the account. FJ-0004.
   Result<User> find(const std::string& name_or_id) const;
+  // Whether the account may still be used: it is there and not disabled. Also true of who needs
+  // none here: callers of the provider, processes, the local developer.
+  bool counts(const Principal& principal) const;
   // For grants: "user:alice" → its id; ids stay as they are; nullopt when nobody has the name.
   std::optional<std::string> resolve(const std::string& subject) const;
 

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "crypto/base64.h"
+#include "crypto/testing/compared_passwords.h"
 #include "crypto/testing/fake_random.h"
 #include "storage/objects.h"
 #include "storage/open.h"
@@ -196,6 +197,8 @@ TEST_F(IdentityTest, who_asks_carries_the_zone_that_was_declared_for_them) {
   EXPECT_EQ((*with("Bearer " + own))->zone.name(), "ae-fin");
   ASSERT_TRUE(identity_->set_zone(as_root(), alice.id, Zone()).ok());
   EXPECT_FALSE((*with("Bearer " + own))->zone.labelled());
+  EXPECT_EQ(identity_->set_zone(as_root(), as_root().principal.id, Zone("eu")).error().code,
+            Code::kFailedPrecondition);
   EXPECT_EQ(identity_->set_zone(as_root(), "user:u_none", Zone("eu")).error().code,
             Code::kNotFound);
 }
@@ -238,6 +241,25 @@ TEST_F(IdentityTest, revoking_disabling_and_deleting_take_effect_at_once) {
   EXPECT_FALSE(with("Bearer " + two).ok());
   EXPECT_EQ(identity_->find("bob").error().code, Code::kNotFound);
   EXPECT_EQ(identity_->find(root.id)->name, "root");
+}
+
+TEST_F(IdentityTest, an_account_counts_until_it_is_disabled_or_gone) {
+  set_up();
+  const User alice = identity_->add_user(as_root(), "alice", kPassword).value();
+  const auto counts = [&](const std::string& id) {
+    return identity_->counts({.kind = PrincipalKind::kUser, .id = id});
+  };
+  EXPECT_TRUE(counts(alice.id));
+  ASSERT_TRUE(identity_->set_state(as_root(), alice.id, AccountState::kDisabled).ok());
+  EXPECT_FALSE(counts(alice.id));
+  ASSERT_TRUE(identity_->set_state(as_root(), alice.id, AccountState::kActive).ok());
+  EXPECT_TRUE(counts(alice.id));
+  ASSERT_TRUE(identity_->remove_user(as_root(), alice.id).ok());
+  EXPECT_FALSE(counts(alice.id));
+  EXPECT_FALSE(counts("service:s_gone"));
+  for (const char* elsewhere : {"user:dev", "user:o_1", "service:spiffe://falaj.local/service/a"}) {
+    EXPECT_TRUE(counts(elsewhere)) << elsewhere;
+  }
 }
 
 TEST_F(IdentityTest, a_scoped_token_carries_its_scopes) {
@@ -289,6 +311,20 @@ TEST_F(IdentityTest, known_and_unknown_names_are_refused_alike) {
   }
   clock_.advance(Duration::seconds(31));
   EXPECT_TRUE(identity_->sign_in("root", kPassword, "elsewhere").ok());
+}
+
+TEST_F(IdentityTest, known_and_unknown_names_cost_one_hash_each) {
+  set_up();
+  const std::string gone = identity_->add_user(as_root(), "gone", kPassword).value().id;
+  ASSERT_TRUE(identity_->set_state(as_root(), gone, AccountState::kDisabled).ok());
+  ASSERT_TRUE(identity_->add_service(as_root(), "etl").ok());
+  std::vector<std::string>& compared = crypto::testing::compared_passwords();
+  for (const char* name : {"root", "nobody", "no body\n", "gone", "etl"}) {
+    compared.clear();
+    EXPECT_FALSE(identity_->sign_in(name, "wrong password!", name).ok()) << name;
+    ASSERT_EQ(compared.size(), 1U) << name;
+    EXPECT_TRUE(compared[0].starts_with("$argon2id$v=19$m=8,t=1,p=1$")) << name;
+  }
 }
 
 TEST_F(IdentityTest, changing_the_own_password_needs_the_present_one) {

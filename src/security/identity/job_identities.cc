@@ -1,6 +1,7 @@
 #include "security/identity/job_identities.h"
 
 #include "base/hash.h"
+#include "crypto/kdf.h"
 
 namespace falaj::security {
 namespace {
@@ -12,6 +13,18 @@ std::string principal_id(const JobId& job) { return std::string(kPrefix) + job.s
 
 bool is_narrow(const Scope& scope) {
   return !scope.action.ends_with('*') && !scope.project.empty() && !scope.object.empty();
+}
+
+// What its submitter may still do himself.
+PrincipalPtr left_to(const PrincipalPtr& job, const Principal& submitter, const SubmitterMay* may) {
+  std::vector<Scope> left;
+  for (const Scope& scope : *job->scopes) {
+    if (may != nullptr && (*may)(submitter, scope)) left.push_back(scope);
+  }
+  if (left.size() == job->scopes->size()) return job;
+  Principal less = *job;
+  less.scopes = std::move(left);
+  return std::make_shared<const Principal>(std::move(less));
 }
 
 }  // namespace
@@ -26,20 +39,36 @@ Principal job_principal(const JobId& job, std::vector<Scope> scopes, Timestamp e
   return principal;
 }
 
+JobIdentities::JobIdentities(crypto::Random& random, crypto::SecretBytes key)
+    : random_(random), key_(key.empty() ? random.key() : std::move(key)) {}
+
 Result<std::string> JobIdentities::mint(const JobId& job, std::vector<Scope> scopes,
                                         Timestamp now) {
+  return keep(job, make_token_text('j', random_), std::move(scopes), now, nullptr);
+}
+
+Result<std::string> JobIdentities::mint_for(const JobId& job, std::string_view attempt,
+                                            std::vector<Scope> scopes, Timestamp now,
+                                            PrincipalPtr submitter) {
+  const crypto::SecretBytes bytes =
+      crypto::hkdf_sha256(key_.view(), attempt, "falaj/job/token", kTokenBytes);
+  return keep(job, token_text_of('j', bytes), std::move(scopes), now, std::move(submitter));
+}
+
+Result<std::string> JobIdentities::keep(const JobId& job, NewTokenText made,
+                                        std::vector<Scope> scopes, Timestamp now,
+                                        PrincipalPtr submitter) {
   for (const Scope& scope : scopes) {
     if (!is_narrow(scope)) {
       return Error{ErrorId::kJobScopeExceeded, "a job's identity is limited to named objects; '" +
                                                    to_string(scope) + "' is wider"};
     }
   }
-  NewTokenText made = make_token_text('j', random_);
   const TokenText parts = FALAJ_TRY(parse_token_text(made.text));
   Principal principal = job_principal(job, std::move(scopes), now + kJobIdentityLifetime);
   principal.credential = "token:" + made.id;
   Entry entry{sha256_hex(parts.secret), std::make_shared<const Principal>(principal),
-              principal.expires};
+              principal.expires, std::move(submitter)};
   MutexLock lock(mutex_);
   std::erase_if(entries_,
                 [&](const auto& item) { return item.second.principal->id == principal.id; });
@@ -72,15 +101,28 @@ bool JobIdentities::renew(const JobId& job, Timestamp now) {
 
 Result<PrincipalPtr> JobIdentities::check(const TokenText& token, Timestamp now) const {
   const std::string hash = sha256_hex(token.secret);
+  PrincipalPtr principal;
+  PrincipalPtr submitter;
+  std::shared_ptr<const SubmitterMay> may;
+  {
+    MutexLock lock(mutex_);
+    const auto found = entries_.find(std::string(token.id));
+    if (found == entries_.end() || !crypto::constant_time_equal(hash, found->second.secret_hash)) {
+      return Error{ErrorId::kCredentialRefused, "no running job has this token"};
+    }
+    if (now >= found->second.expires) {
+      return Error{ErrorId::kCredentialExpired, "the job's token has expired"};
+    }
+    principal = found->second.principal;
+    submitter = found->second.submitter;
+    may = may_;
+  }
+  return submitter == nullptr ? principal : left_to(principal, *submitter, may.get());
+}
+
+void JobIdentities::bound_by(SubmitterMay may) {
   MutexLock lock(mutex_);
-  const auto found = entries_.find(std::string(token.id));
-  if (found == entries_.end() || !crypto::constant_time_equal(hash, found->second.secret_hash)) {
-    return Error{ErrorId::kCredentialRefused, "no running job has this token"};
-  }
-  if (now >= found->second.expires) {
-    return Error{ErrorId::kCredentialExpired, "the job's token has expired"};
-  }
-  return found->second.principal;
+  may_ = std::make_shared<const SubmitterMay>(std::move(may));
 }
 
 void JobIdentities::end(const JobId& job) {

@@ -80,6 +80,15 @@ Status check_transfer(const Object& object, const storage::FindObject& find,
   if (regimes.empty()) return {};
   const Transfer transfer = FALAJ_TRY(decode_transfer(object));
   const ZoneMap zones = FALAJ_TRY(zones_above(transfer.from.name(), find, regimes));
+  if (const Object* project = find({"Project", "", object.project})) {
+    const Zone home(project->spec.text("zone"));
+    if (home != transfer.from && !zones.holds(home, transfer.from)) {
+      return Error(ErrorId::kInvalidArgument,
+                   where(object) + ": the data of project '" + object.project + "' is in zone '" +
+                       home.name() + "', so nothing of it crosses from '" + transfer.from.name() +
+                       "': set 'from' to '" + home.name() + "'");
+    }
+  }
   const std::string missing = lacking(transfer, zones);
   if (missing.empty()) return {};
   const Regime* regime = zones.regime_of(transfer.from);

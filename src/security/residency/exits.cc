@@ -71,21 +71,37 @@ Result<Transfer> load_transfer(SqlTransaction& tx, const Object& object) {
   return transfer;
 }
 
+// What cannot be read of the past stays unknown, and what is unknown is refused.
+template <typename Info, typename Map>
+void keep_readable(Result<Info> info, const std::string& name, Map& into) {
+  if (info.ok()) into.insert_or_assign(name, std::move(*info));
+}
+
+// Zones and projects that were deleted count as they were at last: their runs, logs and entries
+// are still there, and are still from where they are from.
 Result<Snapshot> load_snapshot(SqlTransaction& tx, const std::vector<Regime>& regimes) {
-  std::vector<ZoneInfo> zones;
+  std::map<std::string, ZoneInfo> zones;
   Snapshot out;
+  for (const Object& object : FALAJ_TRY(storage::object_history(tx, "Zone"))) {
+    keep_readable(decode_zone(object), object.name, zones);
+  }
+  for (const Object& object : FALAJ_TRY(storage::object_history(tx, "Project"))) {
+    keep_readable(decode_project(object), object.name, out.projects);
+  }
+  // What is declared now must be readable.
   for (const Object& object : FALAJ_TRY(storage::list_objects(tx, "Zone"))) {
-    zones.push_back(FALAJ_TRY(decode_zone(object)));
+    zones.insert_or_assign(object.name, FALAJ_TRY(decode_zone(object)));
   }
   for (const Object& object : FALAJ_TRY(storage::list_objects(tx, "Project"))) {
-    ProjectInfo info = FALAJ_TRY(decode_project(object));
-    std::string name = info.name;
-    out.projects.insert_or_assign(std::move(name), std::move(info));
+    out.projects.insert_or_assign(object.name, FALAJ_TRY(decode_project(object)));
   }
   for (const Object& object : FALAJ_TRY(storage::list_objects(tx, "Transfer"))) {
     out.transfers.push_back(FALAJ_TRY(load_transfer(tx, object)));
   }
-  out.zones = ZoneMap(std::move(zones), regimes);
+  std::vector<ZoneInfo> infos;
+  infos.reserve(zones.size());
+  for (auto& [name, info] : zones) infos.push_back(std::move(info));
+  out.zones = ZoneMap(std::move(infos), regimes);
   return out;
 }
 
@@ -230,6 +246,19 @@ Zone Exits::zone_of(const std::string& project) const {
   const auto now = snapshot();
   const auto found = now->projects.find(project);
   return found == now->projects.end() ? Zone() : found->second.zone;
+}
+
+Result<std::map<std::string, std::vector<Zone>>> Exits::homes() const {
+  std::map<std::string, std::vector<Zone>> homes;
+  FALAJ_TRY(impl_->sql.read([&](SqlTransaction& tx) -> Status {
+    for (const Object& project : FALAJ_TRY(storage::object_history(tx, "Project"))) {
+      std::vector<Zone>& zones = homes[project.name];
+      const Zone zone(project.spec.text("zone"));
+      if (std::find(zones.begin(), zones.end(), zone) == zones.end()) zones.push_back(zone);
+    }
+    return {};
+  }));
+  return homes;
 }
 
 Result<Zone> Exits::derived(const std::vector<Zone>& sources) const {

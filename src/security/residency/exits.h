@@ -101,6 +101,9 @@ class Exits {
 
   // The project's zone; unlabelled when there is no such project. Never blocks.
   Zone zone_of(const std::string& project) const;
+  // Every zone that a project of this name was ever declared in, also of those that are no more:
+  // what it did there stays in the log. Blocks.
+  Result<std::map<std::string, std::vector<Zone>>> homes() const;
   // Where what is derived from these may be; see ZoneMap::strictest. Never blocks.
   Result<Zone> derived(const std::vector<Zone>& sources) const;
   // Where this machine stands for data of that zone: one of its zones that may hold it, else its

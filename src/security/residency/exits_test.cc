@@ -234,6 +234,23 @@ TEST(Exits, another_purpose_is_refused) {
   EXPECT_EQ(other.error().id, ErrorId::kPurposeRefused);
 }
 
+TEST(Exits, a_project_that_was_deleted_keeps_its_zone_and_so_does_a_zone_its_parent) {
+  ZoneWorld world;
+  for (const auto& [kind, name] : {std::pair("Project", "p-ae-fin"), {"Zone", "ae-fin"}}) {
+    ASSERT_TRUE(world.sql
+                    ->write([&](storage::SqlTransaction& tx) {
+                      return storage::delete_object(tx, kind, "", name);
+                    })
+                    .ok());
+  }
+  ASSERT_TRUE(world.exits->refresh().ok());
+  EXPECT_EQ(world.exits->zone_of("p-ae-fin"), Zone("ae-fin"));
+  const RequestContext context = world.context("p-ae-fin");
+  EXPECT_FALSE(world.exits->pass(context, flow("p-ae-fin", "ae-fin", "eu")).ok());
+  EXPECT_TRUE(world.exits->pass(context, flow("p-ae-fin", "ae-fin", "ae-fin")).ok());
+  EXPECT_EQ(world.exits->zone_of("p-never"), Zone());
+}
+
 TEST(Exits, retention_and_legal_hold_lock) {
   ZoneWorld world;
   const Timestamp made = world.clock.now();
@@ -271,7 +288,7 @@ TEST(Declarations, what_data_was_kept_under_never_changes) {
 
 TEST(Declarations, a_transfer_that_could_never_be_approved_is_refused) {
   const auto all = kinds(ZoneWorld::regimes());
-  const auto objects = ZoneWorld::objects();
+  auto objects = ZoneWorld::objects();
   const auto find = [&](const storage::Reference& wanted) -> const storage::Object* {
     for (const storage::Object& object : objects) {
       if (object.kind == wanted.kind && object.name == wanted.name) return &object;
@@ -300,6 +317,19 @@ TEST(Declarations, a_transfer_that_could_never_be_approved_is_refused) {
   const std::string below =
       said(R"({"from":"eu-de","to":"ae","ground":"whim","expires":"2027-01-01"})");
   EXPECT_NE(below.find("regime gdpr"), std::string::npos) << "the regime above: " << below;
+
+  // Of a project in ae-fin nothing can cross from anywhere else.
+  storage::Object project;
+  project.kind = "Project";
+  project.name = "p";
+  project.spec = *parse_json(R"({"zone":"ae-fin"})");
+  objects.push_back(project);
+  EXPECT_EQ(said(R"({"from":"ae-fin","to":"eu","ground":"contract","expires":"2027-01-01",
+                     "evidence":{"regulator-approval":"CB-1"}})"),
+            "");
+  const std::string elsewhere =
+      said(R"({"from":"ae","to":"eu","ground":"contract","expires":"2027-01-01"})");
+  EXPECT_NE(elsewhere.find("set 'from' to 'ae-fin'"), std::string::npos) << elsewhere;
 }
 
 TEST(Declarations, a_transfer_is_read_strictly) {

@@ -296,8 +296,8 @@ std::string lacking(const Transfer& transfer, const ZoneMap& zones) {
 
 std::string unfit(const Transfer& transfer, const ZoneMap& zones, Timestamp now) {
   std::string missing = lacking(transfer, zones);
-  if (transfer.approver.empty()) return "is not approved" + (missing.empty() ? "" : ", " + missing);
   if (now >= transfer.expires) return "expired on " + to_rfc3339(transfer.expires);
+  if (transfer.approver.empty()) return "is not approved" + (missing.empty() ? "" : ", " + missing);
   return missing;
 }
 

@@ -182,7 +182,10 @@ Duration Batcher::run_alone(const Job& job) const {
   const std::int64_t begun = options_.now();
   Result<std::vector<Tensor>> outputs = session_->run(job.inputs);
   const Duration took{options_.now() - begun};
-  job.done({std::move(outputs), 1}, job.inputs);
+  PhaseTimes times;
+  times[Phase::kQueue] = begun - job.order.arrived;
+  times[Phase::kExecute] = took.nanos;
+  job.done({std::move(outputs), 1, times}, job.inputs);
   return took;
 }
 
@@ -194,9 +197,16 @@ void Batcher::run(const Jobs& jobs) {
     MutexLock lock(mutex_);
     return times_.observe(rows, took);
   }
+  run_together(jobs, rows);
+}
+
+void Batcher::run_together(const Jobs& jobs, std::size_t rows) {
   const std::int64_t begun = options_.now();
-  const Result<std::vector<Tensor>> outputs = session_->run(joined(jobs));
-  const Duration took{options_.now() - begun};
+  const std::vector<Tensor> inputs = joined(jobs);
+  const std::int64_t joined_at = options_.now();
+  const Result<std::vector<Tensor>> outputs = session_->run(inputs);
+  const std::int64_t ran = options_.now();
+  const Duration took{ran - begun};
   if (!outputs.ok() || !are_rows_of(*outputs, rows)) {
     // One of them cannot be answered: each for itself, so that it is the only one.
     for (const auto& job : jobs) run_alone(*job);
@@ -208,7 +218,12 @@ void Batcher::run(const Jobs& jobs) {
   }
   std::size_t first = 0;
   for (const auto& job : jobs) {
-    job->done({part_of(*outputs, first, job->order.rows), first == 0 ? 1U : 0U}, job->inputs);
+    Result<std::vector<Tensor>> part = part_of(*outputs, first, job->order.rows);
+    PhaseTimes times;
+    times[Phase::kQueue] = begun - job->order.arrived;
+    times[Phase::kExecute] = ran - joined_at;
+    times[Phase::kBatch] = options_.now() - begun - times[Phase::kExecute];
+    job->done({std::move(part), first == 0 ? 1U : 0U, times}, job->inputs);
     first += job->order.rows;
   }
 }

@@ -14,6 +14,7 @@
 
 #include "base/mutex.h"
 #include "serving/batching/plan.h"
+#include "serving/phases.h"
 #include "serving/runtime.h"
 
 namespace falaj::serving::batching {
@@ -21,7 +22,8 @@ namespace falaj::serving::batching {
 // How a request went.
 struct Outcome {
   Result<std::vector<Tensor>> outputs;
-  std::size_t runs = 0;  // 1 for the first request of a run, 0 for those that ran along.
+  std::size_t runs = 0;   // 1 for the first request of a run, 0 for those that ran along.
+  PhaseTimes times = {};  // Queue, batch and execute.
 };
 
 struct Job {
@@ -59,6 +61,7 @@ class Batcher {
   static void drop(const Jobs& jobs);
   void run(const Jobs& jobs);
   Duration run_alone(const Job& job) const;
+  void run_together(const Jobs& jobs, std::size_t rows);
 
   const std::shared_ptr<const Session> session_;
   const BatcherOptions options_;

@@ -2,9 +2,11 @@
 // (requests while a rollout runs) and deployments_cached.cc (answers that are kept).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +29,7 @@ struct Series {
   telemetry::Histogram& seconds;
   telemetry::Counter& joined;
   telemetry::Counter& refused;
+  std::array<telemetry::Histogram*, kPhases.size()> phases;  // The deployment's, of all versions.
   std::atomic<std::int64_t> last_nanos = 0;  // Of the epoch: when it was asked last.
 
   // To the millisecond: threads that answer at once do not fight for the cache line.
@@ -55,7 +58,12 @@ struct Slot {
   std::shared_ptr<ResponseCache> answers;  // null: none is declared.
   std::string state = "loading";
   std::string error;
-  bool unloaded = false;            // By request: stays so until load().
+  bool unloaded = false;  // By request: stays so until load().
+  // Unused for long. kDrowsy: still there, and unloaded at the next look if nobody asks meanwhile.
+  // kWaking: somebody who asked loads it.
+  enum class Rest : std::uint8_t { kAwake, kDrowsy, kAsleep, kWaking };
+  Rest rest = Rest::kAwake;
+  std::int64_t slept_version = 0;   // What answered before it was unloaded.
   std::int64_t failed_version = 0;  // With failed_at: what not to try again yet.
   Timestamp failed_at{};
   Timestamp since{};
@@ -80,6 +88,7 @@ using rollout::EntityKeys;
 struct Timed {
   Status status;
   std::int64_t nanos = 0;
+  PhaseTimes times;  // Features and execute.
 };
 
 enum class Trace : std::uint8_t { kCounted, kNone };  // kNone: no log, no metric.
@@ -97,7 +106,12 @@ struct Deployments::Impl {
   Mutex ticking;  // One reconciler at a time; readers never take it.
   Published<Table> table;
   mutable std::atomic<unsigned> explaining = 0;  // Explanations that run now.
-  std::string rules;  // Under `ticking`: what drop_when_rules_change() saw last.
+  std::map<std::string, std::unique_ptr<Runtime>> offered;
+  std::string rules;                    // Under `ticking`: what drop_when_rules_change() saw last.
+  std::atomic<bool> some_rest = false;  // Of what is published.
+  mutable Mutex waking;
+  mutable CondVar woken;
+  mutable std::set<Key> wakes FALAJ_GUARDED_BY(waking) = {};  // Being loaded by somebody who asked.
 
   Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
   Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version)
@@ -105,13 +119,21 @@ struct Deployments::Impl {
   Result<std::int64_t> desired_version(const ProjectName& project, const Deployment& declared);
   Result<std::shared_ptr<const LiveModel>> load(const storage::Object& object, const Slot& slot,
                                                 std::int64_t version);
-  Result<std::shared_ptr<Session>> open_session(const registry::ModelVersion& version);
+  Result<Runtime*> runtime_named(const std::string& name) const;
+  Result<std::shared_ptr<Session>> open_session(const registry::ModelVersion& version,
+                                                const std::string& runtime_name);
   Status add_features(const Deployment& declared, LiveModel& live);
+  // deployments_graph.cc: makes the session what is declared, of parts that serve already and parts
+  // that are loaded.
+  // `before`: what serves now; may be null.
+  Status add_graph(const Deployment& declared, const LiveModel* before, LiveModel& live);
+  Result<std::vector<GraphPart>> wanted_parts(const Deployment& declared, const LiveModel& live);
+  Status open_parts(const LiveModel* before, const LiveModel& live, std::vector<GraphPart>& parts);
   std::shared_ptr<Series> series(const LiveModel& live);
   Status remember(const LiveModel* live, const storage::Object& object, std::string_view action,
                   Value detail);
   void drop_removed(const std::vector<storage::Object>& objects, Table& next);
-  void publish(const Table& next) { table.replace(std::make_shared<const Table>(next)); }
+  void publish(const Table& next);
   void log_rows(const LiveModel& live, std::span<const Tensor> inputs,
                 const std::vector<Tensor>& outputs, const std::string& request_id) const;
   // The features of an entity as they are now, in the model's order.
@@ -119,20 +141,20 @@ struct Deployments::Impl {
                        features::OnlineRow& read, std::vector<float>& row) const;
   // Fills `logged` with what the sink is to be offered once the whole request is answered.
   Status answer(const LiveModel& live, const EntityKeys& keys, EntityPrediction& prediction,
-                Prediction& logged) const;
+                Prediction& logged, Laps& laps) const;
   Timed answer_all(const LiveModel& live, std::span<const EntityKeys> entities,
                    const std::string& request_id, std::vector<EntityPrediction>& predictions,
                    Trace trace) const;
   Status answer_shared(const LiveModel& live, std::span<const EntityKeys> entities,
-                       const std::string& request_id,
-                       std::vector<EntityPrediction>& predictions) const;
+                       const std::string& request_id, std::vector<EntityPrediction>& predictions,
+                       PhaseTimes& times) const;
   // `nanos`: how long the model took; -1 when it did not run.
   Result<Inference> run(const LiveModel& live, const InferJob& job, std::int64_t& nanos) const;
   Result<Inference> run_model(const LiveModel& live, const InferJob& job,
                               std::int64_t& nanos) const;
   Result<Inference> finished(const LiveModel& live, Result<std::vector<Tensor>> outputs,
                              std::span<const Tensor> inputs, const std::string& request_id,
-                             std::int64_t begun) const;
+                             std::int64_t begun, const PhaseTimes& times) const;
   void add_batcher(const Deployment& declared, LiveModel& live);
   Result<Inference> run_shared(const LiveModel& live, const InferJob& job) const;
   void submit(const std::shared_ptr<const LiveModel>& live, InferJob job, std::int64_t begun,
@@ -151,7 +173,21 @@ struct Deployments::Impl {
   Inference kept_answer(const LiveModel& live, const InferJob& job, const KeptOutputs& outputs,
                         Inference::Cache how, std::int64_t begun) const;
   void answer_unseen(const rollout::Split& split, const rollout::Mirrored& request) const;
+
+  // deployments_idle.cc
+  // True: it is not to be loaded now.
+  Result<bool> rests(const storage::Object& object, Slot& slot, Table& next)
+      FALAJ_REQUIRES(ticking);
+  Status wake(const Key& key);
 };
+
+// What to do with a model that was used last at `used`.
+Slot::Rest rest_of(Duration idle, Timestamp used, Timestamp now, Slot::Rest before);
+void declare_idle_metrics(telemetry::Metrics& metrics);
+
+// The steps of a graph and their versions, for the audit log.
+Value steps_value(const GraphSession& graph);
+bool uses_model(const LiveModel& live, const std::string& model);
 
 // When an answer to the job that was begun then is worth nothing any more; monotonic.
 std::int64_t deadline_of(const LiveModel& live, const InferJob& job, std::int64_t begun,

@@ -2,8 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "serving/runtime.h"
@@ -14,26 +12,9 @@ namespace {
 
 RuntimeOptions options() { return {FALAJ_TEST_LIBS "libonnxruntime.so.1", 1}; }
 
-// A fresh file with these bytes, gone with the object.
-class ModelFile {
- public:
-  explicit ModelFile(const std::string& bytes) {
-    static std::atomic<int> number{0};
-    path_ = ::testing::TempDir() + "falaj_onnx_" + std::to_string(getpid()) + "_" +
-            std::to_string(number++) + ".onnx";
-    std::ofstream(path_, std::ios::binary) << bytes;
-  }
-  ~ModelFile() { std::filesystem::remove(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 std::unique_ptr<Session> load(const std::string& bytes) {
   static Runtime* const runtime = open_onnx_runtime(options()).value().release();
-  const ModelFile file(bytes);
-  auto session = runtime->load(file.path());
+  auto session = runtime->load_bytes(bytes);
   EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message);
   return session.ok() ? std::move(session).value() : nullptr;
 }
@@ -137,20 +118,16 @@ TEST(OnnxRuntime, names_the_tensor_that_does_not_fit) {
             ErrorId::kTensorMismatch);
 }
 
-TEST(OnnxRuntime, refuses_a_file_that_is_no_model) {
+TEST(OnnxRuntime, refuses_what_is_no_model) {
   const auto runtime = open_onnx_runtime(options()).value();
   const std::string good = testing::linear_onnx({1, 2, 3}, 0);
   for (const std::string& bytes :
        {std::string(), std::string("hello"), good.substr(0, good.size() / 2),
         std::string(1000, '\xff'), good.substr(0, good.size() - 1)}) {
-    const ModelFile file(bytes);
-    const auto session = runtime->load(file.path());
+    const auto session = runtime->load_bytes(bytes);
     ASSERT_FALSE(session.ok());
     EXPECT_EQ(session.error().id, ErrorId::kModelCorrupt) << session.error().message;
   }
-  const auto absent = runtime->load("/nowhere/model.onnx");
-  ASSERT_FALSE(absent.ok());
-  EXPECT_EQ(absent.error().id, ErrorId::kModelCorrupt);
 }
 
 TEST(OnnxRuntime, says_which_library_cannot_be_opened) {
@@ -161,12 +138,11 @@ TEST(OnnxRuntime, says_which_library_cannot_be_opened) {
 }
 
 TEST(OnnxRuntime, opens_the_library_at_the_first_load_only) {
-  const auto broken = lazy_onnx_runtime({"/nowhere/libonnxruntime.so.1", 1});
-  EXPECT_EQ(broken->load("x.onnx").error().id, ErrorId::kRuntimeUnavailable);
-  const auto lazy = lazy_onnx_runtime(options());
+  const auto broken = lazy_runtime(open_onnx_runtime, {"/nowhere/libonnxruntime.so.1", 1});
+  EXPECT_EQ(broken->load_bytes("x").error().id, ErrorId::kRuntimeUnavailable);
+  const auto lazy = lazy_runtime(open_onnx_runtime, options());
   EXPECT_EQ(lazy->version(), "");
-  const ModelFile file(testing::linear_onnx({1}, 0));
-  ASSERT_TRUE(lazy->load(file.path()).ok());
+  ASSERT_TRUE(lazy->load_bytes(testing::linear_onnx({1}, 0)).ok());
   EXPECT_NE(lazy->version(), "");
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/json.h"
+#include "serving/input_order.h"
 #include "serving/packed_texts.h"
 
 namespace falaj::serving {
@@ -86,11 +87,6 @@ ONNXTensorElementDataType onnx_type(Datatype type) {
 
 Error mismatch(std::string text) { return Error(ErrorId::kTensorMismatch, std::move(text)); }
 
-bool fits(const std::vector<std::int64_t>& expected, const std::vector<std::int64_t>& got) {
-  return std::equal(expected.begin(), expected.end(), got.begin(), got.end(),
-                    [](std::int64_t want, std::int64_t have) { return want < 0 || want == have; });
-}
-
 Status set_options(const OnnxLibrary& library, OrtSessionOptions* options, unsigned threads) {
   const OrtApi& api = library.api();
   const auto must = [&](OrtStatus* status) {
@@ -127,30 +123,26 @@ OnnxSession::~OnnxSession() {
 }
 
 Result<std::unique_ptr<Session>> OnnxSession::load(std::shared_ptr<const OnnxLibrary> library,
-                                                   const Source& source, unsigned threads) {
+                                                   std::string_view model, unsigned threads) {
   std::unique_ptr<OnnxSession> session(new OnnxSession(std::move(library)));
-  FALAJ_TRY(session->open(source, threads));
+  FALAJ_TRY(session->open(model, threads));
   FALAJ_TRY(session->read_signature());
   FALAJ_TRY(session->read_features());
   FALAJ_TRY(session->find_score_output());
   return std::unique_ptr<Session>(std::move(session));
 }
 
-Status OnnxSession::open(const Source& source, unsigned threads) {
+Status OnnxSession::open(std::string_view model, unsigned threads) {
   OrtSessionOptions* raw_options = nullptr;
   FALAJ_TRY(check(api().CreateSessionOptions(&raw_options), ErrorId::kRuntimeUnavailable));
   const auto options = onnx_own(raw_options, api().ReleaseSessionOptions);
   FALAJ_TRY(set_options(*library_, options.get(), threads));
 
   OrtSession* session = nullptr;
-  OrtStatus* const created =
-      source.path.empty()
-          ? api().CreateSessionFromArray(library_->env(), source.bytes.data(), source.bytes.size(),
-                                         options.get(), &session)
-          : api().CreateSession(library_->env(), source.path.c_str(), options.get(), &session);
-  const Status made = check(created, ErrorId::kModelCorrupt);
-  if (!made.ok())
-    return made.error().within(source.path.empty() ? "load model" : "load " + source.path);
+  const Status made = check(api().CreateSessionFromArray(library_->env(), model.data(),
+                                                         model.size(), options.get(), &session),
+                            ErrorId::kModelCorrupt);
+  if (!made.ok()) return made.error().within("load model");
   session_ = onnx_own(session, api().ReleaseSession);
 
   OrtMemoryInfo* memory = nullptr;
@@ -275,42 +267,6 @@ Status OnnxSession::find_score_output() {
   return {};
 }
 
-Status OnnxSession::check_inputs(std::span<const Tensor> inputs,
-                                 std::vector<const Tensor*>& ordered) const {
-  ordered.assign(signature_.inputs.size(), nullptr);
-  for (const Tensor& tensor : inputs) {
-    const auto spec =
-        std::find_if(signature_.inputs.begin(), signature_.inputs.end(),
-                     [&](const registry::TensorSpec& s) { return s.name == tensor.name; });
-    if (spec == signature_.inputs.end()) {
-      return mismatch("unexpected inference input '" + tensor.name + "'");
-    }
-    const auto index = static_cast<std::size_t>(spec - signature_.inputs.begin());
-    if (ordered[index] != nullptr) return mismatch("input '" + tensor.name + "' stands twice");
-    if (tensor.datatype != spec->datatype) {
-      return mismatch("input '" + tensor.name + "' is " + tensor.datatype + ", the model expects " +
-                      spec->datatype);
-    }
-    const std::size_t count = FALAJ_TRY(element_count(tensor.shape));
-    if (!fits(spec->shape, tensor.shape)) {
-      return mismatch("unexpected shape for input '" + tensor.name + "'. Expected " +
-                      shape_text(spec->shape) + ", got " + shape_text(tensor.shape));
-    }
-    const std::size_t bytes = count * element_bytes(input_types_[index]);
-    if (input_types_[index] != Datatype::kBytes && bytes != tensor.bytes.size()) {
-      return mismatch("input '" + tensor.name + "' has " + std::to_string(tensor.bytes.size()) +
-                      " bytes, its shape needs " + std::to_string(bytes));
-    }
-    ordered[index] = &tensor;
-  }
-  for (std::size_t i = 0; i < ordered.size(); ++i) {
-    if (ordered[i] == nullptr) {
-      return mismatch("input '" + signature_.inputs[i].name + "' is missing");
-    }
-  }
-  return {};
-}
-
 Result<OnnxPtr<OrtValue>> OnnxSession::wrap(void* data, std::size_t bytes,
                                             std::span<const std::int64_t> shape,
                                             ONNXTensorElementDataType type) const {
@@ -381,7 +337,7 @@ Result<Tensor> OnnxSession::copy_out(std::size_t output, OrtValue* value) const 
 
 Result<std::vector<Tensor>> OnnxSession::run(std::span<const Tensor> inputs) const {
   std::vector<const Tensor*> ordered;
-  FALAJ_TRY(check_inputs(inputs, ordered));
+  FALAJ_TRY(order_inputs(signature_.inputs, input_types_, inputs, ordered));
   std::vector<OnnxPtr<OrtValue>> values;
   std::vector<const OrtValue*> raw_inputs;
   for (std::size_t i = 0; i < ordered.size(); ++i) {

@@ -16,13 +16,10 @@ namespace falaj::serving {
 // Thread-safe: ONNX Runtime's Run is, and each single-row call has a lane of its own.
 class OnnxSession final : public Session {
  public:
-  // FJ-5002 when the file is no model, or has an input or output that is no tensor.
-  struct Source {
-    std::string path;        // Or, when empty:
-    std::string_view bytes;  // Only read while loading.
-  };
+  // FJ-5002 when the bytes, which are only read here, are no model, or one with an input or output
+  // that is no tensor.
   static Result<std::unique_ptr<Session>> load(std::shared_ptr<const OnnxLibrary> library,
-                                               const Source& source, unsigned threads);
+                                               std::string_view model, unsigned threads);
   ~OnnxSession() override;
 
   const registry::Signature& signature() const override { return signature_; }
@@ -34,11 +31,10 @@ class OnnxSession final : public Session {
   struct Lane;
 
   explicit OnnxSession(std::shared_ptr<const OnnxLibrary> library);
-  Status open(const Source& source, unsigned threads);
+  Status open(std::string_view model, unsigned threads);
   Status read_signature();
   Status read_features();
   Status find_score_output();
-  Status check_inputs(std::span<const Tensor> inputs, std::vector<const Tensor*>& ordered) const;
   Result<OnnxPtr<OrtValue>> wrap(void* data, std::size_t bytes, std::span<const std::int64_t> shape,
                                  ONNXTensorElementDataType type) const;
   Result<OnnxPtr<OrtValue>> wrap_texts(const Tensor& tensor) const;

@@ -543,7 +543,7 @@ Result<RolloutStatus> Rollouts::start(const security::RequestContext& context,
     return Error(ErrorId::kConflict, "rollout '" + key.second + "' of deployment '" +
                                          rollout.deployment + "' runs; abort it first");
   }
-  const auto live = FALAJ_TRY(impl_->deployments.find(context.project, rollout.deployment));
+  const auto live = FALAJ_TRY(impl_->deployments.find_awake(context.project, rollout.deployment));
   const registry::ModelVersion& champion = live->version;
   if (live->alias.empty() || champion.version == rollout.version) {
     return Error(ErrorId::kFailedPrecondition,

@@ -24,9 +24,6 @@ enum class Illness : std::uint8_t { kNone, kFails, kGivesNan, kFailsThree };
 class IllRuntime final : public Runtime {
  public:
   explicit IllRuntime(std::unique_ptr<Runtime> inner) : inner_(std::move(inner)) {}
-  Result<std::unique_ptr<Session>> load(const std::string& path) override {
-    return wrap(inner_->load(path));
-  }
   Result<std::unique_ptr<Session>> load_bytes(std::string_view model) override {
     wait();
     return wrap(inner_->load_bytes(model));

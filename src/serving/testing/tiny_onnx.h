@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace falaj::serving::testing {
@@ -15,6 +16,12 @@ namespace falaj::serving::testing {
 // The protobuf wire format, as far as ONNX needs it.
 class Proto {
  public:
+  // A message whose bytes are there already.
+  static Proto raw(std::string bytes) {
+    Proto made;
+    made.out_ = std::move(bytes);
+    return made;
+  }
   Proto& integer(unsigned field, std::uint64_t value) {
     varint(std::uint64_t{field} << 3);
     varint(value);

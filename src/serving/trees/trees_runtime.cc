@@ -161,9 +161,6 @@ class TreesRuntime final : public Runtime {
     metrics.declare(kLoaded);
   }
 
-  Result<std::unique_ptr<Session>> load(const std::string& path) override {
-    return inner_->load(path);
-  }
   Result<std::unique_ptr<Session>> load_bytes(std::string_view model) override {
     std::unique_ptr<Session> session = FALAJ_TRY(inner_->load_bytes(model));
     return with_trees(std::move(session), model);

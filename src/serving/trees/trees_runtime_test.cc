@@ -251,9 +251,6 @@ class RoundingSession final : public Session {
 
 class RoundingRuntime final : public Runtime {
  public:
-  Result<std::unique_ptr<Session>> load(const std::string& path) override {
-    return inner_->load(path);
-  }
   Result<std::unique_ptr<Session>> load_bytes(std::string_view model) override {
     auto session = FALAJ_TRY(inner_->load_bytes(model));
     return std::unique_ptr<Session>(std::make_unique<RoundingSession>(std::move(session)));

@@ -63,6 +63,12 @@ struct Options {
   std::function<std::int64_t()> now = monotonic_nanos;
 };
 
+class RedisRows : public KvStore {
+ public:
+  // Whether no owner has a row, as after FLUSHDB. Asks through all keys of the database.
+  virtual Result<bool> empty() const = 0;
+};
+
 // Connects once and looks at the server. Then as many connections as calls at once, of which eight
 // are kept for the next. FJ-8009 when nobody answers, the reply is not Redis's or does not come in
 // time; FJ-8010 for a server that is set up otherwise, refuses the user or holds the rows of
@@ -75,6 +81,6 @@ struct Options {
 // server makes that reply as a whole, which costs it the owner's rows once more in memory and stops
 // it meanwhile. purge() has the server rewrite its log, and its snapshot where it makes them, and
 // waits for that. copy_to(): there are no files.
-Result<std::unique_ptr<KvStore>> open_redis(Dial dial, Options options);
+Result<std::unique_ptr<RedisRows>> open_redis(Dial dial, Options options);
 
 }  // namespace falaj::storage::redis

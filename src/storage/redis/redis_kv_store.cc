@@ -65,7 +65,7 @@ Pipeline write_commands(const std::string& shelf, const std::vector<KvWrite>& ba
   return out;
 }
 
-class RedisKvStore final : public KvStore {
+class RedisKvStore final : public RedisRows {
  public:
   RedisKvStore(Dial dial, Options options) : dial_(std::move(dial)), options_(std::move(options)) {}
 
@@ -111,6 +111,17 @@ class RedisKvStore final : public KvStore {
     });
   }
 
+  Result<bool> empty() const override {
+    return use(Again::kOnce, [&](Connection& connection) -> Result<bool> {
+      bool found = false;
+      FALAJ_TRY(each_shelf(connection, [&](const std::string&) -> Result<bool> {
+        found = true;
+        return false;
+      }));
+      return !found;
+    });
+  }
+
   Status purge(const Owner&) override {
     return use(Again::kNever, [&](Connection& connection) -> Status {
       FALAJ_TRY(rewrite(connection, "BGREWRITEAOF", "aof_last_bgrewrite_status"));
@@ -132,7 +143,9 @@ class RedisKvStore final : public KvStore {
     return options_.prefix + "rows:" + hash_of(owner).hex().substr(0, kShelfDigits);
   }
 
-  Status forget_all(Connection& connection) const {
+  // Each shelf, until `visit` returns false.
+  Status each_shelf(Connection& connection,
+                    const std::function<Result<bool>(const std::string&)>& visit) const {
     std::string cursor = "0";
     do {
       const RespValue found = FALAJ_TRY(
@@ -142,10 +155,17 @@ class RedisKvStore final : public KvStore {
       }
       cursor = found.items[0].text;
       for (const RespValue& key : found.items[1].items) {
-        FALAJ_TRY(connection.ask({"UNLINK", key.text}));
+        if (!FALAJ_TRY(visit(key.text))) return {};
       }
     } while (cursor != "0");
     return {};
+  }
+
+  Status forget_all(Connection& connection) const {
+    return each_shelf(connection, [&](const std::string& shelf) -> Result<bool> {
+      FALAJ_TRY(connection.ask({"UNLINK", shelf}));
+      return true;
+    });
   }
 
   // The next window of `keys` behind what `out` has.
@@ -317,14 +337,14 @@ class RedisKvStore final : public KvStore {
 
 }  // namespace
 
-Result<std::unique_ptr<KvStore>> open_redis(Dial dial, Options options) {
+Result<std::unique_ptr<RedisRows>> open_redis(Dial dial, Options options) {
   if (options.durability == Options::Durability::kVouchedFor) {
     log::warn("redis durability is not checked",
               {{"at", options.name}, {"wanted", "appendonly yes, appendfsync always, noeviction"}});
   }
   auto store = std::make_unique<RedisKvStore>(std::move(dial), std::move(options));
   FALAJ_TRY(store->start());
-  return std::unique_ptr<KvStore>(std::move(store));
+  return std::unique_ptr<RedisRows>(std::move(store));
 }
 
 }  // namespace falaj::storage::redis

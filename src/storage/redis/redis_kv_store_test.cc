@@ -34,7 +34,7 @@ class FakeServer {
     out.now = [this] { return now; };
     return out;
   }
-  Result<std::unique_ptr<KvStore>> open() { return open_redis(dial(), options()); }
+  Result<std::unique_ptr<RedisRows>> open() { return open_redis(dial(), options()); }
 
   std::deque<std::string> script;
   std::string sent;

@@ -1,8 +1,10 @@
 #include "storage/sqlite/connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cctype>
@@ -13,6 +15,8 @@
 namespace falaj::storage {
 namespace {
 
+constexpr std::string_view kInMemory = ":memory:";
+constexpr mode_t kOwnerOnly = S_IRUSR | S_IWUSR;
 constexpr std::size_t kStatementsMax = 256;
 constexpr int kBusyMillis = 5'000;  // Only recovery after a crash makes a reader wait at all.
 
@@ -84,6 +88,23 @@ class Reset {
   sqlite3_stmt* statement_;
 };
 
+// SQLite makes a database as the umask says, and its log and shared memory as the database is: so
+// it is made here, for its owner alone, wherever it lies. What an older version left open is shut.
+// What cannot be changed (another's file, no such folder) is SQLite's to report.
+void keep_to_owner(const std::string& path) {
+  // Only ever opened when it is new: to close a descriptor of it would drop other connections'
+  // locks.
+  const Fd made(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly));
+  if (made.valid()) return;
+  for (const char* part : {"", "-wal", "-shm"}) {
+    const std::string file = path + part;
+    struct stat info {};
+    if (::stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    const bool shared = (info.st_mode & (S_IRWXG | S_IRWXO)) != 0;
+    if (shared) (void)::chmod(file.c_str(), info.st_mode & S_IRWXU);
+  }
+}
+
 }  // namespace
 
 void Connection::Finalize::operator()(sqlite3_stmt* statement) const {
@@ -92,6 +113,7 @@ void Connection::Finalize::operator()(sqlite3_stmt* statement) const {
 
 Result<std::unique_ptr<Connection>> Connection::open(const std::string& path,
                                                      const Options& options) {
+  if (path != kInMemory) keep_to_owner(path);
   sqlite3* db = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &db,
                                    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <fstream>
@@ -41,6 +42,29 @@ TEST(SqliteStore, keeps_what_was_written_after_reopening) {
   }
   const auto store = open_with_rows(folder / "meta.db");
   EXPECT_EQ(count_rows(*store), 1);
+}
+
+TEST(SqliteStore, is_its_owner_s_alone_wherever_it_lies) {
+  const TempFolder folder;
+  const std::string path = folder / "meta.db";
+  const auto rights = [](const std::string& file) {
+    struct stat info {};
+    EXPECT_EQ(::stat(file.c_str(), &info), 0) << file;
+    return info.st_mode & 0777;
+  };
+  const mode_t before = ::umask(022);  // As most machines have it.
+  {
+    const auto store = open_with_rows(path);
+    ASSERT_TRUE(insert(*store, "a", 1).ok());
+    for (const char* part : {"", "-wal", "-shm"}) EXPECT_EQ(rights(path + part), 0600U) << part;
+  }
+  // As a version before this one left it, and a copy that somebody put there.
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  const auto store = open_with_rows(path);
+  ::umask(before);
+  ASSERT_TRUE(insert(*store, "b", 2).ok());
+  for (const char* part : {"", "-wal", "-shm"}) EXPECT_EQ(rights(path + part), 0600U) << part;
+  EXPECT_EQ(count_rows(*store), 2);
 }
 
 TEST(SqliteStore, commits_many_writers_together_and_each_by_itself) {

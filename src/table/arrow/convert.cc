@@ -339,6 +339,8 @@ Status deliver_piece(const ::arrow::RecordBatch& piece, const Selection& selecti
 }
 
 Result<Selection> select_all(const std::string& path, const ::arrow::Schema& found) {
+  // Rows without a column can be claimed for nothing, and a batch could not tell how many it has.
+  if (found.num_fields() == 0) return Error(ErrorId::kMalformedTable, path + ": has no columns");
   Selection out;
   for (int i = 0; i < found.num_fields(); ++i) {
     const auto& field = *found.field(i);

@@ -168,6 +168,26 @@ TEST_P(ForeignTypes, a_flat_column_behind_a_nested_one_is_found) {
   EXPECT_EQ(back->columns[0], Column::of_ints(Type::kInt64, {9, 0}, {1, 0}));
 }
 
+TEST_P(ForeignTypes, rows_without_a_column_are_refused) {
+  const std::string path = folder_.file("foreign");
+  const auto sink = *::arrow::io::FileOutputStream::Open(path);
+  const auto rows = ::arrow::RecordBatch::Make(::arrow::schema(::arrow::FieldVector{}), 3,
+                                               std::vector<std::shared_ptr<Array>>{});
+  if (GetParam() == Format::kParquet) {
+    const auto table = ::arrow::Table::Make(rows->schema(), ::arrow::ChunkedArrayVector{}, 3);
+    ASSERT_TRUE(::parquet::arrow::WriteTable(*table, ::arrow::default_memory_pool(), sink).ok());
+  } else {
+    const auto writer = *::arrow::ipc::MakeFileWriter(sink, rows->schema());
+    ASSERT_TRUE(writer->WriteRecordBatch(*rows).ok());
+    ASSERT_TRUE(writer->Close().ok());
+  }
+  ASSERT_TRUE(sink->Close().ok());
+  const auto batch = read_all(path, GetParam());
+  ASSERT_FALSE(batch.ok());
+  EXPECT_EQ(batch.error().id, ErrorId::kMalformedTable);
+  EXPECT_FALSE(read_schema(path, GetParam()).ok());
+}
+
 TEST_P(ForeignTypes, two_columns_of_one_name_are_refused) {
   const auto values = array<::arrow::Int64Builder, std::int64_t>({9});
   const std::string path = write({{"c", values}, {"c", values}});

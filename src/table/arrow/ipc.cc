@@ -143,6 +143,47 @@ Result<Schema> read_arrow_ipc_schema(const NamedReader& file) {
   return error;
 }
 
+namespace {
+
+class IpcGroups final : public GroupWriter {
+ public:
+  explicit IpcGroups(const NamedWriter& file)
+      : sink_(std::make_shared<WriterStream>(file.bytes)), name_(file.name) {}
+
+  Status begin(const Schema& schema) {
+    return told([&]() -> ::arrow::Status {
+      ARROW_ASSIGN_OR_RAISE(writer_,
+                            ::arrow::ipc::MakeFileWriter(sink_, to_arrow(Batch(schema))->schema()));
+      return ::arrow::Status::OK();
+    }());
+  }
+  Status add(const Batch& group) override { return told(writer_->WriteTable(*to_arrow(group))); }
+  Status finish() override {
+    FALAJ_TRY(told(writer_->Close()));
+    return told(sink_->Close());
+  }
+
+ private:
+  Status told(const ::arrow::Status& status) const {
+    if (status.ok()) return {};
+    if (sink_->failure()) return *sink_->failure();
+    return Error(Code::kInternal, "cannot write " + name_ + ": " + status.message());
+  }
+
+  std::shared_ptr<WriterStream> sink_;
+  std::string name_;
+  std::shared_ptr<::arrow::ipc::RecordBatchWriter> writer_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<GroupWriter>> open_arrow_ipc_writer(const NamedWriter& file,
+                                                           const Schema& schema) {
+  auto groups = std::make_unique<IpcGroups>(file);
+  FALAJ_TRY(groups->begin(schema));
+  return std::unique_ptr<GroupWriter>(std::move(groups));
+}
+
 Status write_arrow_ipc(const NamedWriter& file, const Batch& batch, const WriteOptions& options) {
   const auto sink = std::make_shared<WriterStream>(file.bytes);
   std::string problem;

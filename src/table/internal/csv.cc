@@ -338,11 +338,19 @@ Result<Schema> infer_csv_schema(const ByteSource& source) {
 }
 
 void append_csv(std::string& out, const Batch& batch) {
-  for (std::size_t i = 0; i < batch.columns.size(); ++i) {
+  append_csv_header(out, batch.schema);
+  append_csv_rows(out, batch);
+}
+
+void append_csv_header(std::string& out, const Schema& schema) {
+  for (std::size_t i = 0; i < schema.fields.size(); ++i) {
     if (i > 0) out.push_back(',');
-    append_text(out, batch.schema.fields[i].name);
+    append_text(out, schema.fields[i].name);
   }
   out.push_back('\n');
+}
+
+void append_csv_rows(std::string& out, const Batch& batch) {
   for (std::size_t row = 0; row < batch.rows(); ++row) {
     for (std::size_t i = 0; i < batch.columns.size(); ++i) {
       if (i > 0) out.push_back(',');

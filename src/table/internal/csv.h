@@ -24,6 +24,8 @@ Status read_csv(const ByteSource& source, const ReadOptions& options, const OnBa
 Result<Schema> infer_csv_schema(const ByteSource& source);
 // Appends header and rows. Null is an empty cell, the empty text is `""`.
 void append_csv(std::string& out, const Batch& batch);
+void append_csv_header(std::string& out, const Schema& schema);
+void append_csv_rows(std::string& out, const Batch& batch);
 
 // `bytes` as text that is safe to print and to keep: NUL and bytes outside UTF-8 become \xNN; cut
 // at 4 KiB.

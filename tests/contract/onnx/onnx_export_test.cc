@@ -223,9 +223,7 @@ TEST_F(OnnxExport, thresholds_rounded_to_nearest_are_caught) {
 
 TEST_F(OnnxExport, outputs_are_the_declared_tensors) {
   train(LabelKind::kClasses, 36);
-  const std::string path = folder_.path() + "/model.onnx";
-  testing::write_bytes(path, onnx::write_trees(to_onnx_trees(model_), {}));
-  auto session = runtime().load(path);
+  auto session = runtime().load_bytes(onnx::write_trees(to_onnx_trees(model_), {}));
   ASSERT_TRUE(session.ok()) << session.error().message;
   const registry::Signature& signature = (*session)->signature();
   ASSERT_EQ(signature.inputs.size(), 1u);

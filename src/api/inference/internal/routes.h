@@ -10,6 +10,7 @@
 #include "api/inference/inference_routes.h"
 #include "api/native/exchange.h"
 #include "api/receipt.h"
+#include "api/timing.h"
 #include "base/json.h"
 #include "net/router.h"
 #include "serving/deployments.h"
@@ -33,6 +34,9 @@ net::Route inference_route(net::Method method, std::string_view path, Demand dem
 // The model that the request names, in the project that the gate found and in no other, and the
 // version if it names one (a number, or the alias that the deployment follows). FJ-5001 / FJ-5003.
 Result<LivePtr> live_model(const serving::Deployments& deployments, const net::Request& request);
+// Whether the request names a model, and no version of it, that is idle: it would answer, and is
+// not to be loaded for being looked at.
+bool names_idle(const serving::Deployments& deployments, const net::Request& request);
 // With the receipts, if the caller wants one: FJ-7053 when it cannot be had.
 struct Addressed {
   LivePtr live;

@@ -117,6 +117,8 @@ class GrpcTestClient {
   void wait_for_close() {
     while (read_some()) flush();
   }
+  // Whether the server has said that no further call is welcome here (GOAWAY).
+  bool was_sent_away() const { return nghttp2_session_check_request_allowed(session_) == 0; }
 
  private:
   struct Sending {

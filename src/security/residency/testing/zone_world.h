@@ -59,11 +59,12 @@ struct ZoneWorld {
     return out;
   }
 
-  ZoneWorld() : sql(storage::make_fake_sql()) {
+  explicit ZoneWorld(const std::vector<storage::Object>& declared = objects())
+      : sql(storage::make_fake_sql()) {
     FALAJ_CHECK(
         sql->migrate({storage::kObjectsMigration, kAuditMigration, kResidencyMigration}).ok());
     audit = std::make_unique<Audit>(*sql, clock);
-    for (const storage::Object& object : objects()) put(object);
+    for (const storage::Object& object : declared) put(object);
     exits = std::make_unique<Exits>(*sql, *audit, clock, ExitOptions{.regimes = regimes()});
     FALAJ_CHECK(exits->refresh().ok());
   }
