@@ -109,9 +109,10 @@ struct Options {
   std::string jobs_readable;     // "/srv/code:/srv/data"
   std::string jobs_writable;
   JobsNetwork jobs_network = JobsNetwork::kNone;
-  std::string jobs_work_dir;  // "": in memory.
-  std::string oci_runtime;    // "": what is installed.
-  std::string model_signers;  // PEM: whose signatures count on models from elsewhere.
+  std::string jobs_network_zone;  // Where it leads; "": nobody said.
+  std::string jobs_work_dir;      // "": in memory.
+  std::string oci_runtime;        // "": what is installed.
+  std::string model_signers;      // PEM: whose signatures count on models from elsewhere.
   unsigned serving_threads = 1;
   std::map<std::string, std::string> runtimes;  // Libraries by the name Deployments give.
   std::size_t prediction_capacity = 65'536;

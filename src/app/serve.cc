@@ -255,6 +255,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.jobs_writable = settings.text("jobs.writable");
   options.jobs_network =
       settings.text("jobs.network") == "host" ? JobsNetwork::kHost : JobsNetwork::kNone;
+  options.jobs_network_zone = settings.text("jobs.network_zone");
   options.jobs_work_dir = settings.text("jobs.work_dir");
   options.oci_runtime = settings.text("jobs.oci_runtime");
   options.job_sandbox = settings.text("jobs.sandbox") == "required"

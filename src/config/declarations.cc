@@ -47,10 +47,14 @@ const std::vector<Setting> kSettings = {
      kChoice,
      "none",
      "Whether a command that asks for a network (network: true) is refused, or has this machine's: "
-     "then nothing keeps what it reads from leaving. For falaj serve alone.",
+     "then what it reads can leave, and each of its inputs passes the exit 'export' first. For "
+     "falaj serve alone.",
      0,
      0,
      {"none", "host"}},
+    {"jobs.network_zone", kText, "",
+     "The zone to which that network leads; empty: nobody says, and a regime that refuses clients "
+     "without a zone refuses such jobs."},
     {"jobs.node_cpus", kInteger, "0",
      "Processors of this machine that jobs share; 0: all that Falaj may use.", 0, 4'096},
     {"jobs.node_memory", kBytes, "0", "Memory of this machine that jobs share; 0: all of it.", 0,

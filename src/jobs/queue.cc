@@ -176,6 +176,7 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
   FALAJ_TRY(check_data(context, spec.request));
   FALAJ_TRY(check_tags(spec.project, spec.request));
   if (command) FALAJ_TRY(check_limits(commands_, spec));
+  if (command) FALAJ_TRY(check_departure(commands_, context, spec, Departure::kAsked));
   if (spec.request.deadline <= clock_.now()) {
     return Error(ErrorId::kOutOfRange, "the job's deadline " + to_rfc3339(spec.request.deadline) +
                                            " has passed; name a later one, or none");
