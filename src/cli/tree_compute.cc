@@ -1,8 +1,10 @@
 // The part of the command tree about compute: jobs, simulate, policy plan, launch, topology,
 // checkpoints.
+#include <memory>
 #include <sstream>
 
 #include "cli/internal/tree.h"
+#include "cli/launch_strangers.h"
 #include "cli/saver.h"
 #include "jobs/queue.h"
 
@@ -156,6 +158,19 @@ void add_keeping(CLI::App& command, KeepChoice& keep) {
       ->capture_default_str();
 }
 
+void add_other_machines(CLI::App& command, LaunchChoice& launch, bool& secret_only) {
+  command.add_option("--listen", launch.listen,
+                     "ADDRESS:PORT where other machines may join (needs --secret)");
+  command.add_option("--join", launch.join,
+                     "ADDRESS:PORT of a launch that listens: be one of its nodes");
+  command.add_option("--secret", launch.secret,
+                     "File with what all nodes know; --listen makes it when it is missing");
+  add_launch_certificates(command, launch.certificates);
+  command.add_flag(
+      "--secret-only", secret_only,
+      "Let nodes of other machines be known by the secret alone, without certificates");
+}
+
 }  // namespace
 
 void Tree::add_capture(CLI::App& command, CaptureChoice& choice) {
@@ -278,21 +293,19 @@ void Tree::add_policy_plan() {
 }
 
 void Tree::add_launch() {
+  const auto secret_only = std::make_shared<bool>(false);
   CLI::App* command =
       local(root_, "launch", "Run a command as the workers of distributed training, any framework",
-            [this] { return launch_workers(launch_); });
+            [this, secret_only] {
+              return launch_workers(
+                  launch_, *secret_only ? Strangers::kKnowTheSecret : Strangers::kShowCertificates);
+            });
   CLI::Option* workers =
       command->add_option("--workers", launch_.workers, "How many: N, or MIN:MAX")
           ->capture_default_str();
   command->add_option("--slots", launch_.slots,
                       "Workers that this machine takes (default: all; with others, 1)");
-  command->add_option("--listen", launch_.listen,
-                      "ADDRESS:PORT where other machines may join (needs --secret)");
-  command->add_option("--join", launch_.join,
-                      "ADDRESS:PORT of a launch that listens: be one of its nodes");
-  command->add_option("--secret", launch_.secret,
-                      "File with what all nodes know; --listen makes it when it is missing");
-  add_launch_certificates(*command, launch_.certificates);
+  add_other_machines(*command, launch_, *secret_only);
   command->add_option("--node", launch_.node, "Name of this machine (default: the system's)");
   command
       ->add_option("--silence", launch_.silence, "How long a node may be silent until it is lost")

@@ -125,7 +125,7 @@ class Ddp(LaunchTest):
         first, second, address = self.two_machines()
         secret = os.path.join(self.folder, "secret")
         # The tests' machine may be slow; what is lost here ends its connection.
-        common = ["--slots", 2, "--secret", secret, "--silence", "60s"]
+        common = ["--slots", 2, "--secret", secret, "--secret-only", "--silence", "60s"]
         launched = self.launch(
             "--workers", "2:4", "--listen", f"{address}:0", *common, "--", *command, inside=first
         )
