@@ -105,6 +105,7 @@ struct WardBook::Entry {
   std::unique_ptr<Run> run;
   UsageCurve curve;
   Binding binding;
+  std::uint32_t gpus = 0;             // While it has them.
   std::optional<WardEnd> coming_end;  // Until it is on the disk.
 
   bool is_over() const { return ward.end.has_value() || coming_end.has_value(); }
@@ -282,6 +283,8 @@ void WardBook::begin(Entry& entry) {
   }
   const std::uint64_t serial = next_serial_++;
   starting_[serial] = &entry;
+  entry.gpus = spec.gpus;
+  if (entry.gpus != 0) watch_gpus();
   ++beginning_;
   starters_->start(serial, std::move(child), {GroupUse::kAlways, tag_, &groups_, &networks_});
 }
@@ -359,6 +362,14 @@ void WardBook::read_output(Run& run, int turns) const {
   }
 }
 
+// All that some ward has: a device may be shared.
+void WardBook::watch_gpus() {
+  std::uint32_t devices = 0;
+  for (const auto& [serial, entry] : starting_) devices |= entry->gpus;
+  for (const auto& [serial, entry] : running_) devices |= entry->gpus;
+  gpu_meter_.watch(devices);
+}
+
 void WardBook::sample(Entry& entry, std::int64_t now) const {
   const TreeUsage used = entry.run->process->usage();
   WardUsage usage;
@@ -368,6 +379,9 @@ void WardBook::sample(Entry& entry, std::int64_t now) const {
   usage.read_bytes = std::max(used.read_bytes, entry.ward.usage.read_bytes);
   usage.written_bytes = std::max(used.written_bytes, entry.ward.usage.written_bytes);
   usage.memory_bytes = used.memory_bytes;
+  const GpuUse gpus = gpu_meter_.use_of(entry.gpus);
+  usage.gpu_milli = gpus.milli;
+  usage.gpu_memory_bytes = gpus.memory_bytes;
   entry.ward.usage = usage;
   entry.curve.add(usage, now);
 }
@@ -408,6 +422,7 @@ void WardBook::end(Entry& entry, WardEnd how) {
   entry.coming_end = std::move(how);
   entry.spec.reset();
   processors_.give_back(std::exchange(entry.binding, {}));
+  if (std::exchange(entry.gpus, 0) != 0) watch_gpus();
   ending_.push_back(entry.ward.id);
 }
 

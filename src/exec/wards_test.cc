@@ -319,6 +319,24 @@ TEST_F(WardsTest, are_measured_while_they_run) {
   EXPECT_EQ(wards_->curve("b").error().code, Code::kNotFound);
 }
 
+TEST_F(WardsTest, with_gpus_are_measured_there_too) {
+  connect({"/usr/bin/env", "LD_LIBRARY_PATH=" FALAJ_FAKE_NVML, own_program(), "warden"});
+  WardSpec spec = shell("cat " + fifo());
+  start("without", shell("cat fifo", "other"));
+  spec.gpus = 0b11;
+  start("with", spec);
+  WardUsage usage;
+  EXPECT_TRUE(bell_.wait_until([&] {
+    const auto curve = wards_->curve("with").value_or({});
+    if (!curve.empty()) usage = curve.back();
+    return usage.gpu_milli >= 0;
+  }));
+  EXPECT_EQ(usage.gpu_milli, 1050);
+  EXPECT_EQ(usage.gpu_memory_bytes, std::int64_t{4} << 30);
+  EXPECT_EQ(wards_->get("without")->usage.gpu_milli, -1);
+  std::ofstream(folder_ + "/fifo") << "go";
+}
+
 TEST_F(WardsTest, many_at_once_all_run_and_all_are_recorded) {
   std::vector<std::pair<std::string, WardSpec>> many;
   std::vector<std::string> ids;

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "exec/bounded_log.h"
+#include "exec/internal/gpu_meter.h"
 #include "exec/internal/processors.h"
 #include "exec/internal/starters.h"
 #include "exec/internal/supervised.h"
@@ -91,6 +92,7 @@ class WardBook {
   void refuse(Entry& entry, const Error& why);
   void watch(int file, std::uint64_t mark) const;
   void read_output(Run& run, int turns) const;
+  void watch_gpus();
   void sample(Entry& entry, std::int64_t now) const;
   void finish(Entry& entry);
   void end(Entry& entry, WardEnd how);
@@ -115,6 +117,7 @@ class WardBook {
   Processors processors_ = Processors::of_this_machine();
   SpareGroups groups_;
   Networks networks_;
+  GpuMeter gpu_meter_;
   std::unique_ptr<Starters> starters_;  // Last: its threads use these.
 };
 
