@@ -116,7 +116,7 @@ WardBook::WardBook(WardJournal journal, std::string tag, int watch)
       tag_(std::move(tag)),
       watch_(watch),
       starters_(std::make_unique<Starters>(kStarters)) {
-  this->watch(starters_->ready(), 0);
+  this->watch(starters_->ready(), 0, Watch::kReady);
 }
 
 WardBook::~WardBook() {
@@ -254,11 +254,17 @@ void WardBook::note(Status status) {
   if (!status.ok() && failure_.ok()) failure_ = std::move(status);
 }
 
-void WardBook::watch(int file, std::uint64_t mark) const {
+void WardBook::watch(int file, std::uint64_t mark, Watch how) const {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = EPOLLIN | (how == Watch::kNews ? EPOLLET : 0U);
   event.data.u64 = mark;
   ::epoll_ctl(watch_, EPOLL_CTL_ADD, file, &event);
+}
+
+// Before it is closed: a child that another thread is just making has a copy until it becomes its
+// program, and for so long the file would be told to be ready, again and again, to nobody.
+void WardBook::unwatch(const Fd& file) const {
+  if (file.open()) ::epoll_ctl(watch_, EPOLL_CTL_DEL, file.get(), nullptr);
 }
 
 void WardBook::refuse(Entry& entry, const Error& why) {
@@ -304,7 +310,8 @@ void WardBook::take_started() {
     entry.run->serial = serial;
     running_[serial] = &entry;
     if (entry.stop_wanted) entry.run->process->kill_now(ExitReason::kStopped);
-    watch(entry.run->process->process().report.get(), serial * kMarks + kReported);
+    // It is read to its end whenever there is something, and closed while it is being read.
+    watch(entry.run->process->process().report.get(), serial * kMarks + kReported, Watch::kNews);
     look_at_beginning(entry);
   }
 }
@@ -330,8 +337,8 @@ void WardBook::look_at_beginning(Entry& entry) {
   entry.birth = birth_of(process.pid);
   entry.curve.begin(monotonic_nanos());
   note(journal_.begun(entry.ward, entry.birth));
-  watch(process.pidfd.get(), run.serial * kMarks + kEnded);
-  watch(process.output.get(), run.serial * kMarks + kPrinted);
+  watch(process.pidfd.get(), run.serial * kMarks + kEnded, Watch::kReady);
+  watch(process.output.get(), run.serial * kMarks + kPrinted, Watch::kReady);
   changed_.push_back(entry.ward.id);
 }
 
@@ -345,7 +352,7 @@ void WardBook::serve(std::uint64_t mark) {
   // A little, so that one that prints without end does not keep the others waiting.
   if (mark % kMarks == kPrinted) return read_output(run, 4);
   if (mark % kMarks != kEnded || run.has_ended) return;
-  ::epoll_ctl(watch_, EPOLL_CTL_DEL, run.process->process().pidfd.get(), nullptr);
+  unwatch(run.process->process().pidfd);
   run.has_ended = true;
   finish(entry);
 }
@@ -357,7 +364,10 @@ void WardBook::read_output(Run& run, int turns) const {
     const ssize_t got = ::read(output.get(), bytes, sizeof bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return output.reset();  // Which also takes it out of the epoll set.
+    if (got <= 0) {
+      unwatch(output);
+      return output.reset();
+    }
     run.log.write({bytes, static_cast<std::size_t>(got)});
   }
 }
@@ -394,6 +404,7 @@ void WardBook::finish(Entry& entry) {
     return;
   }
   read_output(run, kPipeTurns);
+  unwatch(run.process->process().output);
   const ChildExit exit = run.process->reap();
   WardEnd how;
   how.reason = reason_of(exit.reason);

@@ -90,7 +90,9 @@ class WardBook {
   void take_started();
   void look_at_beginning(Entry& entry);
   void refuse(Entry& entry, const Error& why);
-  void watch(int file, std::uint64_t mark) const;
+  enum class Watch : std::uint8_t { kReady, kNews };  // As long as it is; when it becomes so.
+  void watch(int file, std::uint64_t mark, Watch how) const;
+  void unwatch(const Fd& file) const;
   void read_output(Run& run, int turns) const;
   void watch_gpus();
   void sample(Entry& entry, std::int64_t now) const;
