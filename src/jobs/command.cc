@@ -275,6 +275,7 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
                                 runtime.readable.end());
   if (!runtime.folder.empty() && !image) work.sandbox.read_only.push_back(runtime.folder);
   give_devices(options, gpus, work.sandbox);
+  work.gpus = gpus;
   work.sandbox.read_write.push_back(files.work_dir);
   return work;
 }

@@ -51,6 +51,7 @@ struct Work {
   std::int64_t log_bytes_max = std::int64_t{16} << 20;
   exec::Limits limits;
   exec::Sandbox sandbox;
+  std::uint16_t gpus = 0;  // The devices that it was given: their use is sampled.
 };
 
 enum class EndReason : std::uint8_t {

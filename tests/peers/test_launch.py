@@ -227,6 +227,11 @@ class Roles(LaunchTest):
         for rank in range(3):
             self.assertIn(f"[{rank}] pulled [6, 6]", text)
 
+    def test_asynchronous_parameter_servers_make_nobody_wait(self):
+        text = self.roles("dmlc_async", "--workers", 3, "--servers", 2)
+        for rank in range(3):
+            self.assertIn(f"[{rank}] settled at 6", text)
+
     def test_tasks_of_tf_config_find_each_other(self):
         self.assertIn("[0] sum 6 of 3", self.roles("tf", "--workers", 3))
 

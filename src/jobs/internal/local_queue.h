@@ -141,6 +141,7 @@ class LocalQueue final : public Queue {
   // dispatch.cc: who is next.
   void dispatch();
   std::size_t collect_ends();
+  void call_workers(std::size_t tasks);
   void settle_dependencies();
   void doom(const JobId& id, const After& after);
   void decide();
