@@ -77,7 +77,7 @@ struct SimulateChoice {
   bool start_times = false;
   std::int64_t jobs = 40'000;
   std::int64_t tenants = 12;
-  std::int64_t days = 28;
+  std::int64_t days = 47;
   std::uint64_t seed = 1;
 };
 Status simulate_policies(const SimulateChoice& choice, OutputFormat format);
@@ -130,7 +130,9 @@ struct LaunchChoice {
 int launch_workers(const LaunchChoice& choice);
 
 // What a machine looks like to the scheduler, from the XML of `lstopo --of xml` (topology.cc).
-Status show_topology(const std::string& file, OutputFormat format);
+// kNode: as a Node object for `falaj apply`, what the file tells of it.
+enum class TopologyAs : std::uint8_t { kTable, kNode };
+Status show_topology(const std::string& file, TopologyAs as, OutputFormat format);
 
 // Checkpoints (checkpoints.cc): a folder on this machine, without a server.
 Status list_kept(const std::string& folder, OutputFormat format);
