@@ -114,7 +114,9 @@ struct Options {
   std::string oci_runtime;        // "": what is installed.
   std::string model_signers;      // PEM: whose signatures count on models from elsewhere.
   unsigned serving_threads = 1;
-  std::map<std::string, std::string> runtimes;  // Libraries by the name Deployments give.
+  std::int64_t isolated_memory = std::int64_t{2} << 30;  // Of a model in a process of its own.
+  Duration isolated_answer = Duration::seconds(5);       // Past it the process is ended.
+  std::map<std::string, std::string> runtimes;           // Libraries by the name Deployments give.
   std::size_t prediction_capacity = 65'536;
   Duration tick_interval = Duration::seconds(1);
   ListenOptions listen;

@@ -265,6 +265,8 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
     options.model_signers = FALAJ_TRY(cli::read_text(signers));
   }
   options.runtimes = FALAJ_TRY(serving::runtimes_of(settings.text("serving.runtimes")));
+  options.isolated_memory = settings.integer("serving.isolated_memory");
+  options.isolated_answer = settings.duration("serving.isolated_answer");
   options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));

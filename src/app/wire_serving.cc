@@ -1,4 +1,5 @@
 #include "app/inspect.h"
+#include "app/isolate.h"
 #include "app/libraries.h"
 #include "app/wiring.h"
 #include "monitoring/openlineage.h"
@@ -44,6 +45,7 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
         name, serving::lazy_runtime(serving::open_plugin_runtime,
                                     {.library = library, .threads = options.serving_threads}));
   }
+  offer_isolated(*parts.deployments, options, metrics);
   parts.rollouts = std::make_unique<serving::rollout::Rollouts>(
       *storage.sql, *training.models, *parts.deployments, *storage.audit, clock);
   parts.model_import = std::make_unique<serving::ModelImport>(

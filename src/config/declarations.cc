@@ -162,6 +162,13 @@ const std::vector<Setting> kSettings = {
     {"server.threads", kInteger, "2", "Event-loop threads of the HTTP server.", 1, 256},
     {"server.tls_cert", kText, "", "File with the TLS certificate chain (PEM)."},
     {"server.tls_key", kText, "", "File with the TLS private key (PEM)."},
+    {"serving.isolated_answer", kDuration, "5s",
+     "How long a model in a process of its own may take for one answer; past it the process is "
+     "ended and started again.",
+     10 * kMillisecond, kHour},
+    {"serving.isolated_memory", kBytes, "2Gi",
+     "Memory of a model in a process of its own; past it the process is ended and started again.",
+     64 * kMi, 64 * kTi},
     {"serving.runtimes", kText, "",
      "Libraries that run models for Deployments that name them (falaj/runtime.h), as NAME=PATH "
      "separated by ':'."},

@@ -209,16 +209,16 @@ class Deployments {
                                                 const std::string& deployment) const;
   // The same, and one that is idle is loaded first, on this thread, while all others who ask for it
   // wait: for as long as it takes on the first, no later than `deadline` and for 30 s at most on
-  // the others (FJ-5040). Not on an event loop, unless may_be_idle() says
-  // no.
+  // the others (FJ-5040). Not on an event loop, unless may_wait() says no.
   Result<std::shared_ptr<const LiveModel>> find_awake(const ProjectName& project,
                                                       const std::string& deployment,
                                                       Timestamp deadline = Timestamp::max()) const;
   // Whether it is unloaded until somebody asks, or about to be. Never blocks.
   bool is_idle(const ProjectName& project, const std::string& deployment) const;
-  // The same of any project's, by "name" or "project.name": whether to ask off the event loop. A
-  // tick at least passes between the first yes and the unloading: who was told no has time to ask.
-  bool may_be_idle(std::string_view named) const;
+  // Whether to ask off the event loop, of any project's, by "name" or "project.name": it is idle,
+  // or its model is in a process of its own. A tick at least passes between the first yes and the
+  // unloading: who was told no has time to ask.
+  bool may_wait(std::string_view named) const;
   // The projects that have a deployment of this name. Never blocks.
   std::vector<std::string> projects_with(std::string_view deployment) const;
   // Entity ids in, prediction out: reads the features in this process, scores, offers the record to

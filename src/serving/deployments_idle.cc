@@ -92,19 +92,28 @@ Status Deployments::Impl::wake(const Key& key) {
   return done;
 }
 
-void Deployments::Impl::publish(const Table& next) {
-  table.replace(std::make_shared<const Table>(next));
-  some_rest = std::any_of(next.begin(), next.end(), [](const auto& entry) {
-    return entry.second.rest != Slot::Rest::kAwake;
-  });
+namespace {
+
+// Whether who asks it may have to wait: for its load, or for a process of the model's own.
+bool holds_up(const Slot& slot) {
+  return slot.rest != Slot::Rest::kAwake ||
+         (slot.live != nullptr && slot.live->session->may_wait());
 }
 
-bool Deployments::may_be_idle(std::string_view named) const {
-  if (!impl_->some_rest.load(std::memory_order_relaxed)) return false;
+}  // namespace
+
+void Deployments::Impl::publish(const Table& next) {
+  table.replace(std::make_shared<const Table>(next));
+  some_hold_up = std::any_of(next.begin(), next.end(),
+                             [](const auto& entry) { return holds_up(entry.second); });
+}
+
+bool Deployments::may_wait(std::string_view named) const {
+  if (!impl_->some_hold_up.load(std::memory_order_relaxed)) return false;
   const std::shared_ptr<const Table> table = impl_->table.load();
   return std::any_of(table->begin(), table->end(), [named](const auto& entry) {
     const auto& [project, name] = entry.first;
-    if (entry.second.rest == Slot::Rest::kAwake || !named.ends_with(name)) return false;
+    if (!holds_up(entry.second) || !named.ends_with(name)) return false;
     const std::string_view before = named.substr(0, named.size() - name.size());
     return before.empty() ||
            (before.ends_with('.') && before.substr(0, before.size() - 1) == project);

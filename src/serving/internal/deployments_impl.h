@@ -107,8 +107,8 @@ struct Deployments::Impl {
   Published<Table> table;
   mutable std::atomic<unsigned> explaining = 0;  // Explanations that run now.
   std::map<std::string, std::unique_ptr<Runtime>> offered;
-  std::string rules;                    // Under `ticking`: what drop_when_rules_change() saw last.
-  std::atomic<bool> some_rest = false;  // Of what is published.
+  std::string rules;  // Under `ticking`: what drop_when_rules_change() saw last.
+  std::atomic<bool> some_hold_up = false;  // Of what is published.
   mutable Mutex waking;
   mutable CondVar woken;
   mutable std::set<Key> wakes FALAJ_GUARDED_BY(waking) = {};  // Being loaded by somebody who asked.
