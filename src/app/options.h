@@ -82,6 +82,12 @@ struct AuditOptions {
   std::string signer_dir;  // "": signer/ in the data folder.
 };
 
+// The settings features.*.
+struct FeatureOptions {
+  std::int64_t join_memory = std::int64_t{1} << 30;  // Of freezing a training set.
+  std::int64_t parity_every = 1'000;  // One online reply of so many is asked again offline.
+};
+
 // Which network commands have that ask for one.
 enum class JobsNetwork : std::uint8_t { kNone, kHost };
 
@@ -89,6 +95,7 @@ struct Options {
   std::string data_folder = "falaj-data";
   KeyOptions keys;
   OnlineOptions online;
+  FeatureOptions features;
   net::ServerOptions http;
   std::optional<std::uint16_t> grpc_port;  // nullopt: no gRPC.
   // Whether gRPC must be served: a default port that another process has is only warned of.

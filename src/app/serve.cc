@@ -221,6 +221,8 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.data_folder = settings.text("data.dir");
   options.keys = key_options_of(settings);
   options.online = online_options_of(settings);
+  options.features.join_memory = settings.integer("features.join_memory");
+  options.features.parity_every = settings.integer("features.parity_every");
   options.identity = identity_settings_of(settings);
   options.http.host = settings.text("server.host");
   options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));

@@ -47,7 +47,7 @@ Tree::Tree(const Hooks& hooks)
   add_sign_in();
   add_users();
   add_tokens();
-  add_erase();
+  add_erase(root_);
   add_zones();
   add_simulate();
   add_policy_plan();

@@ -31,6 +31,14 @@ const std::vector<Setting> kSettings = {
     {"audit.witness", kText, "",
      "Who cosigns tree heads: a folder (file:///…) or another Falaj (https://…); empty: nobody."},
     {"data.dir", kText, "./falaj-data", "The folder that holds everything Falaj keeps."},
+    {"features.join_memory", kBytes, "1Gi",
+     "About what freezing a training set may hold besides its spine; past it the spine is joined "
+     "in several passes. The set's bytes do not depend on it.",
+     kMi, 64 * kTi},
+    {"features.parity_every", kInteger, "1000",
+     "One online reply of so many is asked again of the offline join, and counted if they differ; "
+     "0: none.",
+     0, 1'000'000'000},
     {"jobs.concurrency", kInteger, "1", "How many training jobs run at once.", 1, 256},
     {"jobs.disk_max", kBytes, "10Gi",
      "What one command may keep in its folder, and gets unless it asks for less; past it the job "
