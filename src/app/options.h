@@ -109,10 +109,11 @@ struct Options {
   std::string jobs_readable;     // "/srv/code:/srv/data"
   std::string jobs_writable;
   JobsNetwork jobs_network = JobsNetwork::kNone;
-  std::string jobs_work_dir;  // "": in memory.
-  std::string oci_runtime;    // "": what is installed.
-  std::string model_signers;  // PEM: whose signatures count on models from elsewhere.
-  unsigned serving_threads = 1;
+  std::string jobs_work_dir;        // "": in memory.
+  std::string oci_runtime;          // "": what is installed.
+  std::string model_signers;        // PEM: whose signatures count on models from elsewhere.
+  unsigned serving_threads = 1;     // 0: as many as processors.
+  std::int64_t serving_memory = 0;  // Of all models; 0: half of what there is.
   std::map<std::string, std::string> runtimes;  // Libraries by the name Deployments give.
   std::size_t prediction_capacity = 65'536;
   Duration tick_interval = Duration::seconds(1);

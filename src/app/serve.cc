@@ -265,6 +265,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   }
   options.runtimes = FALAJ_TRY(serving::runtimes_of(settings.text("serving.runtimes")));
   options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
+  options.serving_memory = settings.integer("serving.memory");
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
   options.tick_interval = settings.duration("monitor.interval");

@@ -158,10 +158,17 @@ const std::vector<Setting> kSettings = {
     {"server.threads", kInteger, "2", "Event-loop threads of the HTTP server.", 1, 256},
     {"server.tls_cert", kText, "", "File with the TLS certificate chain (PEM)."},
     {"server.tls_key", kText, "", "File with the TLS private key (PEM)."},
+    {"serving.memory", kBytes, "0",
+     "Memory that all loaded models may have together; a load that would pass it is refused. 0: "
+     "half of the machine's, or of the control group's limit.",
+     0, 64 * kTi},
     {"serving.runtimes", kText, "",
      "Libraries that run models for Deployments that name them (falaj/runtime.h), as NAME=PATH "
      "separated by ':'."},
-    {"serving.threads", kInteger, "1", "Threads inside one model's runtime.", 1, 256},
+    {"serving.threads", kInteger, "1",
+     "Threads that run one request of a model, from one pool for all models; 0: as many as the "
+     "processors that Falaj may use (affinity, cpuset and quota).",
+     0, 256},
     {"storage.online",
      kChoice,
      "rocksdb",
