@@ -141,6 +141,9 @@ const std::vector<Setting> kSettings = {
      "The largest file sent to ingest or freeze; a larger one gets 413.", kKi, kTi},
     {"server.connections_max", kInteger, "12000",
      "Open connections; further ones are refused until one closes.", 1, 1'000'000},
+    {"server.cors_origins", kText, "",
+     "Origins of web pages that may ask for predictions (CORS), as https://app.example separated "
+     "by ','; empty: none but this server's own."},
     {"server.drain", kDuration, "10s",
      "How long running requests may go on when the program is replaced (SIGUSR2).",
      10 * kMillisecond, kHour},
