@@ -51,10 +51,10 @@ exec::ChildSpec process_of(const Start& start, unsigned lanes) {
   return spec;
 }
 
-serving::IsolationOptions isolation_of(const Options& options, const std::string& name,
-                                       const std::string& library) {
+serving::IsolationOptions isolation_of(const Options& options, unsigned threads,
+                                       const std::string& name, const std::string& library) {
   serving::IsolationOptions out;
-  const Start start{library, options.serving_threads, options.isolated_memory};
+  const Start start{library, threads, options.isolated_memory};
   out.process = [start](unsigned lanes) { return process_of(start, lanes); };
   out.version = name + " in processes of its own";
   out.answer_max = options.isolated_answer;
@@ -68,13 +68,14 @@ std::string from_environment(const char* name) {
 
 }  // namespace
 
-void offer_isolated(serving::Deployments& deployments, const Options& options,
+void offer_isolated(serving::Deployments& deployments, const Options& options, unsigned threads,
                     telemetry::Metrics& metrics) {
-  deployments.offer("isolated",
-                    serving::isolated_runtime(isolation_of(options, "ONNX Runtime", ""), metrics));
+  deployments.offer("isolated", serving::isolated_runtime(
+                                    isolation_of(options, threads, "ONNX Runtime", ""), metrics));
   for (const auto& [name, library] : options.runtimes) {
-    deployments.offer("isolated-" + name,
-                      serving::isolated_runtime(isolation_of(options, name, library), metrics));
+    deployments.offer(
+        "isolated-" + name,
+        serving::isolated_runtime(isolation_of(options, threads, name, library), metrics));
   }
 }
 

@@ -12,8 +12,8 @@ namespace falaj::app {
 
 // Offers one for ONNX Runtime and one for each library. Such a process is confined like one that
 // opens strangers' models: no network, no files but its library's folder, as much memory as
-// serving.isolated_memory.
-void offer_isolated(serving::Deployments& deployments, const Options& options,
+// serving.isolated_memory. `threads` run one request in it.
+void offer_isolated(serving::Deployments& deployments, const Options& options, unsigned threads,
                     telemetry::Metrics& metrics);
 
 // The process's side: `falaj engine model LANES`, started by the server only. Which library, and

@@ -116,11 +116,12 @@ struct Options {
   std::string jobs_readable;     // "/srv/code:/srv/data"
   std::string jobs_writable;
   JobsNetwork jobs_network = JobsNetwork::kNone;
-  std::string jobs_network_zone;  // Where it leads; "": nobody said.
-  std::string jobs_work_dir;      // "": in memory.
-  std::string oci_runtime;        // "": what is installed.
-  std::string model_signers;      // PEM: whose signatures count on models from elsewhere.
-  unsigned serving_threads = 1;
+  std::string jobs_network_zone;    // Where it leads; "": nobody said.
+  std::string jobs_work_dir;        // "": in memory.
+  std::string oci_runtime;          // "": what is installed.
+  std::string model_signers;        // PEM: whose signatures count on models from elsewhere.
+  unsigned serving_threads = 1;     // 0: as many as processors.
+  std::int64_t serving_memory = 0;  // Of all models; 0: half of what there is.
   std::int64_t isolated_memory = std::int64_t{2} << 30;  // Of a model in a process of its own.
   Duration isolated_answer = Duration::seconds(5);       // Past it the process is ended.
   std::map<std::string, std::string> runtimes;           // Libraries by the name Deployments give.

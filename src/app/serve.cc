@@ -240,6 +240,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.http.loop_threads = static_cast<unsigned>(settings.integer("server.threads"));
   options.http.connections_max =
       static_cast<std::size_t>(settings.integer("server.connections_max"));
+  options.http.cors_origins = FALAJ_TRY(net::parse_origins(settings.text("server.cors_origins")));
   options.http.header_timeout = settings.duration("server.header_timeout");
   options.http.idle_timeout = settings.duration("server.idle_timeout");
   options.upload_bytes_max = settings.integer("server.body_max");
@@ -270,6 +271,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.isolated_memory = settings.integer("serving.isolated_memory");
   options.isolated_answer = settings.duration("serving.isolated_answer");
   options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
+  options.serving_memory = settings.integer("serving.memory");
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
   options.tick_interval = settings.duration("monitor.interval");

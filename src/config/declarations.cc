@@ -153,6 +153,9 @@ const std::vector<Setting> kSettings = {
      "The largest file sent to ingest or freeze; a larger one gets 413.", kKi, kTi},
     {"server.connections_max", kInteger, "12000",
      "Open connections; further ones are refused until one closes.", 1, 1'000'000},
+    {"server.cors_origins", kText, "",
+     "Origins of web pages that may ask for predictions (CORS), as https://app.example separated "
+     "by ','; empty: none but this server's own."},
     {"server.drain", kDuration, "10s",
      "How long running requests may go on when the program is replaced (SIGUSR2).",
      10 * kMillisecond, kHour},
@@ -177,10 +180,17 @@ const std::vector<Setting> kSettings = {
     {"serving.isolated_memory", kBytes, "2Gi",
      "Memory of a model in a process of its own; past it the process is ended and started again.",
      64 * kMi, 64 * kTi},
+    {"serving.memory", kBytes, "0",
+     "Memory that all loaded models may have together; a load that would pass it is refused. 0: "
+     "half of the machine's, or of the control group's limit.",
+     0, 64 * kTi},
     {"serving.runtimes", kText, "",
      "Libraries that run models for Deployments that name them (falaj/runtime.h), as NAME=PATH "
      "separated by ':'."},
-    {"serving.threads", kInteger, "1", "Threads inside one model's runtime.", 1, 256},
+    {"serving.threads", kInteger, "1",
+     "Threads that run one request of a model, from one pool for all models; 0: as many as the "
+     "processors that Falaj may use (affinity, cpuset and quota).",
+     0, 256},
     {"storage.online",
      kChoice,
      "rocksdb",

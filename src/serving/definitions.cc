@@ -65,7 +65,12 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
   const Value scale = FALAJ_TRY(fields.object("scale"));
   Fields scaling(scale, fields.where() + " scale");
   deployment.idle = FALAJ_TRY(scaling.duration("idle", Duration{}));
+  const std::string full = FALAJ_TRY(scaling.choice("when_full", {"unload", "stay"}));
   FALAJ_TRY(scaling.finish());
+  // Who says when it may be unloaded has clients that wait for it to be loaded.
+  if (object.spec.has("scale") && full == "unload") {
+    deployment.when_full = Deployment::WhenFull::kUnload;
+  }
   const bool sound = deployment.idle >= kIdleMin && deployment.idle <= kIdleMax;
   if (scale.has("idle") && !sound) {
     return Error(ErrorId::kOutOfRange,
@@ -115,6 +120,7 @@ Value to_value(const DeploymentStatus& status) {
   value["rows"] = status.rows;
   value["p50_ms"] = status.p50_ms;
   value["p99_ms"] = status.p99_ms;
+  value["memory_bytes"] = status.memory_bytes;
   value["since"] = status.since == Timestamp{} ? Value() : Value(to_rfc3339(status.since));
   return value;
 }

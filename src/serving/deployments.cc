@@ -88,13 +88,6 @@ Result<std::vector<std::uint32_t>> map_columns(const std::vector<std::string>& f
   return columns;
 }
 
-void add_phase_figures(const Series& series, DeploymentStatus& status) {
-  for (std::size_t i = 0; i < kPhases.size(); ++i) {
-    const telemetry::HistogramSnapshot seconds = series.phases[i]->snapshot();
-    status.phases[i] = {seconds.count, seconds.sum_seconds};
-  }
-}
-
 // Whether a rollout shares this request.
 bool is_shared(const LiveModel& live, MayShare share) {
   return live.split != nullptr && share == MayShare::kYes &&
@@ -129,6 +122,8 @@ Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, featu
   }
   declare_cache_metrics(metrics);
   declare_idle_metrics(metrics);
+  declare_memory_metrics(metrics);
+  limit({std::max(1U, std::thread::hardware_concurrency()), {}});
   impl_->publish({});
 }
 
@@ -148,12 +143,19 @@ Status Deployments::tick() {
       }));
   Table next = *impl_->table.load();
   impl_->drop_removed(objects, next);
+  // Those that stay come first: what is left is for those that may leave.
+  std::stable_partition(objects.begin(), objects.end(), [](const storage::Object& object) {
+    const Result<Deployment> declared = decode_deployment(object);
+    return declared.ok() && !may_leave(*declared);
+  });
   Status first_failure;
   for (const storage::Object& object : objects) {
     // One deployment that cannot be brought up must not hold back the others.
     const Status done = impl_->reconcile(object, next);
     if (!done.ok() && first_failure.ok()) first_failure = done;
   }
+  const Status fetched = impl_->prefetch(objects, next);
+  if (first_failure.ok()) first_failure = fetched;
   return first_failure;
 }
 
@@ -210,7 +212,9 @@ Status Deployments::load(const security::RequestContext& context, const std::str
       slot.error.clear();
     }
     slot.unloaded = false;
-    slot.rest = Slot::Rest::kAwake;
+    // Asked for: others leave for it, if they may.
+    slot.rest = slot.live == nullptr ? Slot::Rest::kWaking : Slot::Rest::kAwake;
+    slot.prefetched = false;
     slot.failed_version = 0;
     impl_->publish(next);
   }
@@ -270,15 +274,15 @@ Status Deployments::Impl::reconcile(const storage::Object& object, Table& next) 
   if (tried) return {};
   if (slot.live == nullptr) publish(next);  // Shown as loading meanwhile.
 
-  const Status done = bring_up(object, slot, *version);
+  const Status done = bring_up(object, slot, *version, next);
   publish(next);
   return done;
 }
 
 // Loads what is wanted and flips to it. On failure the slot keeps what it had.
-Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
-                                   std::int64_t version) {
-  Result<std::shared_ptr<const LiveModel>> loaded = load(object, slot, version);
+Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot, std::int64_t version,
+                                   Table& next) {
+  Result<std::shared_ptr<const LiveModel>> loaded = load_into_room(object, slot, version, next);
   if (loaded.ok() && *loaded == slot.live) {
     slot.state = "ready";
     slot.error.clear();
@@ -289,6 +293,9 @@ Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
   if (!loaded.ok() && before == 0 && loaded.error().id == ErrorId::kModelNotReady) {
     slot.error = loaded.error().message;  // A step waits for its model's first version.
     return {};
+  }
+  if (!loaded.ok() && before == 0 && is_full(loaded.error()) && may_leave(slot.declared)) {
+    return rest_unloaded(object, slot, version, loaded.error());
   }
   if (!loaded.ok()) {
     const bool news = slot.error != loaded.error().message;
@@ -316,10 +323,13 @@ Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
     detail["onnx"] = fresh.version.onnx.str();
     if (!fresh.runtime.empty()) detail["runtime"] = fresh.runtime;
     if (fresh.graph != nullptr) detail["graph"] = steps_value(*fresh.graph);
+    detail["memory_bytes"] = bytes_of(fresh);
     FALAJ_TRY(remember(&fresh, object, "deployment.serve", std::move(detail)));
     slot.since = clock.now();
   }
   slot.live = std::move(*loaded);
+  if (slot.rest == Slot::Rest::kWaking) slot.rest = Slot::Rest::kAwake;
+  slot.for_memory = false;
   slot.state = "ready";
   slot.error.clear();
   slot.failed_version = 0;
@@ -376,18 +386,6 @@ Result<Runtime*> Deployments::Impl::runtime_named(const std::string& name) const
                                                  (known.empty() ? "none" : known));
 }
 
-Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
-    const registry::ModelVersion& version, const std::string& runtime_name) {
-  Runtime* const chosen = FALAJ_TRY(runtime_named(runtime_name));
-  const std::string what =
-      "model '" + version.model + "' version " + std::to_string(version.version);
-  const Result<std::string> bytes = models.load_onnx(version);
-  if (!bytes.ok()) return bytes.error();
-  Result<std::unique_ptr<Session>> session = chosen->load_bytes(*bytes);
-  if (!session.ok()) return session.error().within(what);
-  return std::shared_ptr<Session>(std::move(session).value());
-}
-
 Status Deployments::Impl::add_features(const Deployment& declared, LiveModel& live) {
   const std::string models_own = has_rows_of_model(live) ? live.version.feature_service : "";
   const std::string& service =
@@ -424,9 +422,8 @@ void Deployments::Impl::add_batcher(const Deployment& declared, LiveModel& live)
   live.rows_together = declared.batch == Deployment::Batch::kNever
                            ? 1
                            : batching::rows_that_agree(*live.session, kTrialLimit);
-  const std::size_t runners = std::max(1U, std::thread::hardware_concurrency());
   live.batcher = std::make_shared<batching::Batcher>(
-      live.session, batching::BatcherOptions{runners, live.rows_together, monotonic_nanos});
+      live.session, batching::BatcherOptions{processors, live.rows_together, monotonic_nanos});
 }
 
 std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
@@ -697,7 +694,7 @@ Result<std::shared_ptr<const LiveModel>> Deployments::prepare(
   storage::Object object;
   object.project = project.str();
   object.name = deployment;
-  return impl_->load(object, beside, version);
+  return impl_->load_beside(object, beside, version);
 }
 
 Status Deployments::share(const ProjectName& project, const std::string& deployment,
@@ -715,50 +712,6 @@ Status Deployments::share(const ProjectName& project, const std::string& deploym
   found->second.live = std::move(changed);
   impl_->publish(next);
   return {};
-}
-
-std::vector<DeploymentStatus> Deployments::status() const {
-  const std::shared_ptr<const Table> table = impl_->table.load();
-  std::vector<DeploymentStatus> statuses;
-  for (const auto& [key, slot] : *table) {
-    DeploymentStatus status;
-    status.project = key.first;
-    status.name = key.second;
-    status.model = slot.declared.model;
-    status.alias = slot.declared.alias;
-    status.state = slot.state;
-    status.error = slot.error;
-    status.since = slot.since;
-    status.version = slot.rest == Slot::Rest::kAsleep ? slot.slept_version : 0;
-    if (slot.live != nullptr) {
-      const Series& series = *slot.live->series;
-      const telemetry::HistogramSnapshot seconds = series.seconds.snapshot();
-      status.version = slot.live->version.version;
-      status.requests = series.requests.value();
-      status.errors = series.errors.value();
-      status.rows = series.rows.value();
-      status.joined = series.joined.value();
-      status.refused = series.refused.value();
-      status.waiting = slot.live->batcher == nullptr ? 0 : slot.live->batcher->waiting();
-      add_phase_figures(series, status);
-      add_cache_figures(*slot.live, status);
-      status.last_request = Timestamp{series.last_nanos.load(std::memory_order_relaxed)};
-      status.seconds_total = seconds.sum_seconds;
-      status.p50_ms = seconds.quantile_seconds(0.5) * 1e3;
-      status.p99_ms = seconds.quantile_seconds(0.99) * 1e3;
-      status.latency = seconds;
-    }
-    statuses.push_back(std::move(status));
-  }
-  return statuses;
-}
-
-std::vector<DeploymentStatus> Deployments::unready() const {
-  std::vector<DeploymentStatus> statuses = status();
-  std::erase_if(statuses, [](const DeploymentStatus& each) {
-    return each.version != 0 || each.state != "failed";
-  });
-  return statuses;
 }
 
 }  // namespace falaj::serving

@@ -5,8 +5,6 @@
 // leaves the old one serving, and says why in the status.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -20,6 +18,8 @@
 #include "registry/models.h"
 #include "security/audit.h"
 #include "serving/batching/batcher.h"
+#include "serving/budget/memory_budget.h"
+#include "serving/deployment_status.h"
 #include "serving/explain/explain.h"
 #include "serving/graph/graph_session.h"
 #include "serving/phases.h"
@@ -33,7 +33,8 @@ namespace falaj::serving {
 
 // kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1,
 //                           slo: {p99: 20ms}, batch: auto | never, runtime: openvino,
-//                           cache: {bytes: 64Mi, shared: caller | project}, scale: {idle: 10m},
+//                           cache: {bytes: 64Mi, shared: caller | project},
+//                           scale: {idle: 10m, when_full: unload | stay},
 //                           graph: [steps], answers: [tensors]}  (graph/declaration.h)
 struct Deployment {
   std::string name;
@@ -56,7 +57,10 @@ struct Deployment {
   Cache cache;
   std::string runtime;  // By the name it was offered under; "": the server's own.
   Duration idle{};      // Unused for so long, it is unloaded until the next request; 0: never.
-  Graph graph;          // Empty: the model alone.
+  // Whether it may be unloaded until the next request when another needs its memory.
+  enum class WhenFull : std::uint8_t { kStay, kUnload };
+  WhenFull when_full = WhenFull::kStay;
+  Graph graph;  // Empty: the model alone.
 };
 Result<Deployment> decode_deployment(const storage::Object& object);
 std::vector<storage::KindInfo> kinds();
@@ -89,48 +93,6 @@ struct LiveModel {
 std::string digest_of(const LiveModel& live);
 // Whether its rows are those of the deployment's model, which monitors compare with its training.
 bool has_rows_of_model(const LiveModel& live);
-
-struct DeploymentStatus {
-  std::string project;
-  std::string name;
-  std::string model;
-  std::string alias;         // The alias it follows; "" when its version is pinned.
-  std::int64_t version = 0;  // 0: nothing serves yet.
-  std::string state;         // "ready", "loading", "failed", "unloaded", "idle"
-  std::string error;
-  std::uint64_t requests = 0;
-  std::uint64_t errors = 0;
-  double p50_ms = 0;
-  double p99_ms = 0;
-  std::uint64_t rows = 0;    // That the model predicted; a request may bring many.
-  double seconds_total = 0;  // Time spent on all requests.
-  std::uint64_t joined = 0;  // Requests that ran along with another.
-  // Answers that were kept, and questions that were run for because there was none; with the time
-  // that looking, reading and keeping took. Requests that waited for an equal one are `joined`.
-  std::uint64_t cache_hits = 0;
-  std::uint64_t cache_misses = 0;
-  double cache_hit_seconds = 0;
-  double cache_miss_seconds = 0;
-  // Requests that were answered over the network, by phase (phases.h), of all versions.
-  struct PhaseFigure {
-    std::uint64_t count = 0;
-    double seconds = 0;
-  };
-  std::array<PhaseFigure, kPhases.size()> phases{};
-  const PhaseFigure& of(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
-  std::uint64_t refused = 0;  // For being too late, or too many.
-  std::size_t waiting = 0;    // Requests that wait for a run now.
-  Timestamp last_request{};   // 1970: none yet.
-  Timestamp since{};
-  telemetry::HistogramSnapshot latency;  // Of `version` alone; not part of to_value().
-
-  std::uint64_t succeeded() const { return requests - std::min(errors, requests); }
-  // Requests that the model ran for, and its runs: those that ran along with another had none of
-  // their own, nor had those of the cache.
-  std::uint64_t computed() const { return succeeded() - std::min(cache_hits, succeeded()); }
-  std::uint64_t runs() const { return computed() - std::min(joined, computed()); }
-};
-Value to_value(const DeploymentStatus& status);
 
 struct EntityPrediction {
   float score = 0;
@@ -180,6 +142,14 @@ class Deployments {
               Runtime& runtime, PredictionSink& sink, security::Audit& audit,
               telemetry::Metrics& metrics, const Clock& clock);
   ~Deployments();
+
+  // How much of the machine all models may have together. Before the first tick(); without it every
+  // processor, and as much memory as there is.
+  struct Limits {
+    unsigned processors = 1;  // Of which each model runs on so many at once.
+    budget::BudgetOptions memory{};
+  };
+  void limit(const Limits& limits);
 
   // Another runtime, for Deployments that name it. Before the first tick().
   void offer(const std::string& name, std::unique_ptr<Runtime> runtime);

@@ -22,12 +22,12 @@ const MetricInfo kHeld{"falaj_serving_idle_held_seconds",
                        "How long requests waited for an idle model to be loaded.",
                        MetricKind::kHistogram, kLabels};
 
+}  // namespace
+
 Timestamp used_last(const Slot& slot) {
   const Timestamp asked{slot.live->series->last_nanos.load(std::memory_order_relaxed)};
   return std::max(asked, slot.since);
 }
-
-}  // namespace
 
 void declare_idle_metrics(telemetry::Metrics& metrics) {
   for (const MetricInfo& info : {kUnloads, kWakes, kHeld}) metrics.declare(info);
@@ -51,6 +51,7 @@ Result<bool> Deployments::Impl::rests(const storage::Object& object, Slot& slot,
     slot.rest = Rest::kAwake;
     return false;
   }
+  if (before == Rest::kAsleep && slot.for_memory && may_leave(slot.declared)) return true;
   slot.rest =
       rest_of(slot.declared.idle, serves ? used_last(slot) : Timestamp{}, clock.now(), before);
   if (slot.rest == before) return before == Rest::kAsleep;
@@ -60,12 +61,8 @@ Result<bool> Deployments::Impl::rests(const storage::Object& object, Slot& slot,
     detail["unused_since"] = to_rfc3339(used_last(slot));
     slot.rest = before;  // Should it not be written down, it is tried again.
     FALAJ_TRY(remember(slot.live.get(), object, "deployment.idle", std::move(detail)));
-    slot.rest = Rest::kAsleep;
     metrics.counter(kUnloads, {object.project, object.name}).add();
-    slot.slept_version = slot.live->version.version;
-    slot.live = nullptr;
-    if (slot.answers != nullptr) slot.answers->clear();
-    slot.state = "idle";
+    fall_asleep(slot);
   }
   if (before == Rest::kAsleep) slot.state = "loading";
   publish(next);
@@ -83,13 +80,31 @@ Status Deployments::Impl::wake(const Key& key) {
   const auto found = next.find(key);
   if (found == next.end() || found->second.rest != Slot::Rest::kAsleep) return {};
   Slot& slot = found->second;
-  slot.rest = Slot::Rest::kWaking;  // Published while it loads: who comes now waits too.
-  slot.state = "loading";
   metrics.counter(kWakes, {key.first, key.second}).add();
+  return load_asleep(object, slot, next, Called::kYes);
+}
+
+Status Deployments::Impl::load_asleep(const storage::Object& object, Slot& slot, Table& next,
+                                      Called called) {
+  slot.rest = Slot::Rest::kWaking;  // Published while it loads: who comes now waits too.
+  slot.prefetched = called == Called::kNo;
+  slot.state = "loading";
   const Status done = reconcile(object, next);
-  slot.rest = Slot::Rest::kAwake;
+  if (slot.rest == Slot::Rest::kWaking) slot.rest = Slot::Rest::kAwake;
   publish(next);
   return done;
+}
+
+void Deployments::Impl::fall_asleep(Slot& slot) {
+  slot.rest = Slot::Rest::kAsleep;
+  slot.for_memory = false;
+  slot.used = used_last(slot);
+  slot.slept_version = slot.live->version.version;
+  slot.rest_bytes = bytes_of(*slot.live);
+  slot.live = nullptr;
+  if (slot.answers != nullptr) slot.answers->clear();
+  slot.state = "idle";
+  slot.error.clear();
 }
 
 namespace {

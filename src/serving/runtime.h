@@ -58,8 +58,8 @@ class Session {
 };
 
 struct RuntimeOptions {
-  std::string library;  // libonnxruntime.so.1, with its path.
-  unsigned threads = 1;
+  std::string library;   // libonnxruntime.so.1, with its path.
+  unsigned threads = 1;  // That run one request. ONNX Runtime's are a pool for all models.
 };
 
 class Runtime {
