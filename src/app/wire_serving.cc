@@ -36,16 +36,19 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
   parts.runtime =
       serving::with_own_trees(std::move(onnx_runtime), options.serving_threads, metrics);
   parts.sink = std::make_unique<serving::PredictionSink>(options.prediction_capacity);
+  parts.recordings =
+      std::make_unique<serving::rollout::Recordings>(*storage.sql, *storage.blobs, clock);
   parts.deployments = std::make_unique<serving::Deployments>(
       *storage.sql, *training.models, *features.online, *parts.runtime, *parts.sink, *storage.audit,
       metrics, clock);
+  parts.deployments->record_into(*parts.recordings);
   for (const auto& [name, library] : options.runtimes) {
     parts.deployments->offer(
         name, serving::lazy_runtime(serving::open_plugin_runtime,
                                     {.library = library, .threads = options.serving_threads}));
   }
   parts.rollouts = std::make_unique<serving::rollout::Rollouts>(
-      *storage.sql, *training.models, *parts.deployments, *storage.audit, clock);
+      *storage.sql, *training.models, *parts.deployments, *parts.recordings, *storage.audit, clock);
   parts.model_import = std::make_unique<serving::ModelImport>(
       *training.models, *storage.blobs, inspect_model, version_text() + "+" + build_text());
   parts.monitors = std::make_unique<monitoring::Monitors>(

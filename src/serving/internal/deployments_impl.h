@@ -112,6 +112,7 @@ struct Deployments::Impl {
   mutable Mutex waking;
   mutable CondVar woken;
   mutable std::set<Key> wakes FALAJ_GUARDED_BY(waking) = {};  // Being loaded by somebody who asked.
+  rollout::Recordings* recordings = nullptr;                  // Null: nothing is recorded.
 
   Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
   Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version)
