@@ -25,6 +25,7 @@
 #include "serving/graph/graph_session.h"
 #include "serving/phases.h"
 #include "serving/prediction_sink.h"
+#include "serving/requests.h"
 #include "serving/rollout/recordings.h"
 #include "serving/rollout/split.h"
 #include "serving/runtime.h"
@@ -162,29 +163,7 @@ struct Inference {
 };
 std::string_view cache_word(Inference::Cache cache);  // "", "miss", "hit", "joined"
 
-// kNo: the request named its version.
-enum class MayShare : std::uint8_t { kYes, kNo };
-enum class Left : std::uint8_t { kNothing, kSome };
-
-// A request of the inference dialect, from whoever asks to when it is worth nothing any more.
-struct InferJob {
-  std::vector<Tensor> inputs;
-  std::string request_id;
-  MayShare share = MayShare::kYes;
-  std::string tenant;          // Who asks. Each has its turn while requests wait.
-  std::uint32_t priority = 0;  // 1 is the highest; 0: in the middle.
-  Duration timeout{};          // 0: the deployment's slo.
-  Timestamp deadline = Timestamp::max();
-  std::shared_ptr<const std::atomic<bool>> gone;  // The caller has left. Null: nobody looks.
-};
 using InferDone = std::function<void(Result<Inference>)>;
-
-// What a caller wants explained, and until when it is worth anything.
-struct ExplainJob {
-  explain::Question question;
-  Timestamp deadline = Timestamp::max();
-  std::shared_ptr<const std::atomic<bool>> gone;  // The caller has left. Null: nobody looks.
-};
 
 class Deployments {
  public:

@@ -694,6 +694,37 @@ TEST_F(OfTwoTensors, has_no_key_to_be_sticky_by) {
       << refused.error().message;
 }
 
+TEST(RolloutKind, replays_what_its_deployment_records) {
+  storage::Object rollout;
+  rollout.name = "next";
+  storage::Object deployment;
+  deployment.name = "fraud";
+  const auto find = [&](const storage::Reference& wanted) {
+    return wanted.kind == "Deployment" ? &deployment : nullptr;
+  };
+  const auto checked = [&](std::string_view replay, std::string_view record) -> std::string {
+    rollout.spec = features::json(R"({"deployment":"fraud","candidate":{"version":7},"replay":)" +
+                                  std::string(replay) + "}");
+    deployment.spec = features::json(R"({"model":"fraud")" + std::string(record) + "}");
+    const Status done = kind().check_beside(rollout, find);
+    return done.ok() ? "" : done.error().message;
+  };
+  constexpr std::string_view kTerms = R"({"requests":200,"difference_max":0.05})";
+  EXPECT_EQ(checked(kTerms, R"(,"record":{"requests":200})"), "");
+  EXPECT_NE(checked(kTerms, R"(,"record":{"requests":199})").find("records 199"),
+            std::string::npos);
+  EXPECT_NE(checked(kTerms, "").find("records none"), std::string::npos);
+  for (const char* wrong :
+       {R"({"requests":5})", R"({"difference_max":1})", R"({"requests":0,"difference_max":1})",
+        R"({"requests":5,"difference_max":-1})"}) {
+    EXPECT_NE(checked(wrong, R"(,"record":{})"), "") << wrong;
+  }
+  for (const char* wrong : {R"({"share":"0%"})", R"({"share":"101%"})", R"({"age":"1s"})",
+                            R"({"age":"91d"})", R"({"requests":10001})", R"({"shar":"1%"})"}) {
+    EXPECT_NE(checked(kTerms, R"(,"record":)" + std::string(wrong)), "") << wrong;
+  }
+}
+
 TEST(RolloutKind, reads_the_declaration_strictly) {
   const auto decoded = [](std::string_view spec) {
     storage::Object object;
