@@ -142,8 +142,8 @@ class Model:
 
 def deploy(arena, server, model: Model) -> None:
     """`NAME`, and `NAME-alone` whose requests never run together."""
-    subprocess.run([str(arena.falaj), "import", model.name, str(model.file), "--server",
-                    server.url], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([str(arena.falaj), "models", "import", str(model.file), "--model", model.name,
+                    "--server", server.url], check=True, stdout=subprocess.DEVNULL)
     told = [{"apiVersion": "falaj.dev/v1", "kind": "Deployment",
              "metadata": {"name": model.name + suffix, "project": "default"},
              "spec": {"model": model.name, "version": 1, "slo": {"p99": slo}, "batch": batch}}

@@ -181,6 +181,7 @@ const std::vector<std::string>& labelled_tables() {
       "monitor_windows",     // What became of the prediction log.
       "monitor_alarms",
       "rollouts",  // With cuts of the champion's scores.
+      "recorded_requests",
   };
   return tables;
 }

@@ -135,6 +135,7 @@ void Program::start_ticking(const Options& options) {
   reconcile_ = std::make_unique<exec::Ticker>("reconcile", options.tick_interval, [this] {
     warn_if_failed("deployments", serving_.deployments->tick());
     warn_if_failed("monitors", serving_.monitors->tick());
+    warn_if_failed("recordings", serving_.recordings->tick());
     warn_if_failed("arrivals",
                    features::tick_arrivals({*storage_.sql, *storage_.audit, metrics_, clock_}));
     warn_if_failed("grants", control_.access->retry());

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "api/access_log.h"
 #include "app/program.h"
 #include "app/restart.h"
 #include "app/zoned_log.h"
@@ -241,6 +242,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.http.connections_max =
       static_cast<std::size_t>(settings.integer("server.connections_max"));
   options.http.cors_origins = FALAJ_TRY(net::parse_origins(settings.text("server.cors_origins")));
+  if (settings.text("log.requests") == "all") options.http.on_answered = api::access_log();
   options.http.header_timeout = settings.duration("server.header_timeout");
   options.http.idle_timeout = settings.duration("server.idle_timeout");
   options.upload_bytes_max = settings.integer("server.body_max");

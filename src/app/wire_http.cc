@@ -160,6 +160,7 @@ Status wire_grpc(const Options& options, const Tls& tls, AccessControl& control,
   grpc.tls = tls.server();
   grpc.pool_threads = options.http.pool_threads;
   grpc.allowed_hosts = options.http.allowed_hosts;
+  grpc.on_answered = options.http.on_answered;
   Result<std::unique_ptr<net::GrpcServer>> started = net::GrpcServer::start(
       grpc, http.grpc_methods,
       [gate = control.gate.get()](const net::Route& route, net::Request& request) {

@@ -206,6 +206,7 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, Serving& servi
         key));
     // Whose answers they are cannot be told from their hashes: all of them go.
     serving.deployments->drop_answers(context.project);
+    FALAJ_TRY(serving.recordings->erase(context.project));
     // The keys of the old segments are deleted; now their last copies in the log go too.
     FALAJ_TRY(storage::purge_deleted(storage.keys.path));
     FALAJ_TRY(storage.generations->advance());
@@ -235,6 +236,7 @@ Status wire_shredding(Storage& storage, Features& features, Training& training, 
        &serving](const security::RequestContext& context,
                  const keys::ShredReceipt& receipt) -> Result<Value> {
         if (serving.deployments) serving.deployments->drop_answers(ProjectName(receipt.project));
+        if (serving.recordings) FALAJ_TRY(serving.recordings->erase(ProjectName(receipt.project)));
         // Now: a copy of any store from before this does not start beside this log.
         FALAJ_TRY(storage.generations->advance());
         // One person's online rows; what learned from them is found by the erasure itself.

@@ -40,6 +40,8 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
       {.library = library_folder() + "/libonnxruntime.so.1", .threads = threads});
   parts.runtime = serving::with_own_trees(std::move(onnx_runtime), threads, metrics);
   parts.sink = std::make_unique<serving::PredictionSink>(options.prediction_capacity);
+  parts.recordings =
+      std::make_unique<serving::rollout::Recordings>(*storage.sql, *storage.blobs, clock);
   parts.deployments = std::make_unique<serving::Deployments>(
       *storage.sql, *training.models, *features.online, *parts.runtime, *parts.sink, *storage.audit,
       metrics, clock);
@@ -47,13 +49,14 @@ Result<Serving> wire_serving(const Options& options, Storage& storage, Features&
       options.serving_memory == 0 ? machine.memory / 2 : options.serving_memory;
   parts.deployments->limit(
       {machine.processors, {memory, [] { return serving::budget::available_memory(); }, nullptr}});
+  parts.deployments->record_into(*parts.recordings);
   for (const auto& [name, library] : options.runtimes) {
     parts.deployments->offer(name, serving::lazy_runtime(serving::open_plugin_runtime,
                                                          {.library = library, .threads = threads}));
   }
   offer_isolated(*parts.deployments, options, threads, metrics);
   parts.rollouts = std::make_unique<serving::rollout::Rollouts>(
-      *storage.sql, *training.models, *parts.deployments, *storage.audit, clock);
+      *storage.sql, *training.models, *parts.deployments, *parts.recordings, *storage.audit, clock);
   parts.model_import = std::make_unique<serving::ModelImport>(
       *training.models, *storage.blobs, inspect_model, version_text() + "+" + build_text());
   parts.monitors = std::make_unique<monitoring::Monitors>(

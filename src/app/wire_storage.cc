@@ -45,6 +45,7 @@ std::vector<storage::Migration> all_migrations() {
       monitoring::kLineageMigration,
       jobs::kJobDecisionsMigration,
       security::keys::kGenerationsMigration,
+      serving::rollout::kRecordingsMigration,
   };
 }
 

@@ -205,6 +205,7 @@ api::EraseSubject eraser_of(Storage& storage, Features& features, Serving& servi
 struct Serving {
   std::unique_ptr<serving::Runtime> runtime;
   std::unique_ptr<serving::PredictionSink> sink;
+  std::unique_ptr<serving::rollout::Recordings> recordings;
   std::unique_ptr<serving::Deployments> deployments;
   std::unique_ptr<serving::rollout::Rollouts> rollouts;
   std::unique_ptr<serving::ModelImport> model_import;

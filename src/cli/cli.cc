@@ -344,9 +344,9 @@ void Tree::add_data() {
 }
 
 void Tree::add_models() {
-  CLI::App* models =
-      remote(root_, "models", "List models and versions; explain an answer; optimize a model",
-             [](const Session&) -> Status { return {}; });
+  CLI::App* models = remote(
+      root_, "models", "List models and versions; import or optimize a model; explain an answer",
+      [](const Session&) -> Status { return {}; });
   models->require_subcommand(0, 1);
   // The group's own callback runs for its subcommands too.
   models->callback([this, models] {
@@ -354,6 +354,7 @@ void Tree::add_models() {
     exit_ = signed_in([this](const Session& s) { return show_models(s, words_.name); });
   });
   models->add_option("model", words_.name, "Model; all when left out");
+  add_import(*models);
   add_explain(*models);
   add_optimize(*models);
   CLI::App* alias =
@@ -364,15 +365,23 @@ void Tree::add_models() {
   alias->add_option("model", words_.name, "Model")->required();
   alias->add_option("version", words_.version, "Version")->required();
   alias->add_option("--alias", words_.alias, "Alias")->capture_default_str();
-  CLI::App* import =
-      remote(root_, "import", "Register a model made elsewhere, after a look at it in a sandbox",
-             [this](const Session& s) {
-               return import_model(s, words_.name, words_.file, words_.signature);
-             });
-  import->add_option("model", words_.name, "Model")->required();
-  import->add_option("file", words_.file, "ONNX, LightGBM's text or XGBoost's JSON")->required();
-  import->add_option("--signature", words_.signature, "Its OpenSSF signature bundle (model.sig)");
   add_predict();
+}
+
+void Tree::add_import(CLI::App& models) {
+  CLI::App* command =
+      remote(models, "import", "Register a model made elsewhere, after a look at it in a sandbox",
+             [this](const Session& s) { return import_models(s, import_); });
+  command
+      ->add_option("path", import_.path,
+                   "ONNX, LightGBM's text or XGBoost's JSON; a folder that MLflow saved; a Triton "
+                   "model's folder, or a repository of them")
+      ->required();
+  command->add_option("--model", import_.model, "Its name here (default: the Triton model's)");
+  command->add_option("--signature", import_.signature,
+                      "The file's OpenSSF signature bundle (model.sig)");
+  command->add_flag("--deploy", import_.deploy,
+                    "Serve the newest: alias champion, and a Deployment of the model's name");
 }
 
 void Tree::add_explain(CLI::App& models) {

@@ -145,9 +145,6 @@ int run_with_keeper(const KeepChoice& choice);
 
 // Serving.
 Status show_models(const Session& session, const std::string& model);
-// Registers a file made elsewhere. `signature`: file with its OpenSSF bundle, or "".
-Status import_model(const Session& session, const std::string& model, const std::string& file,
-                    const std::string& signature);
 // Fails when a deployment that follows the alias did not take the version, having set the alias.
 Status set_alias(const Session& session, const std::string& model, const std::string& alias,
                  std::int64_t version, const std::string& reason);

@@ -142,7 +142,7 @@ Result<OptimizeTerms> optimize_terms(const OptimizeChoice& choice) {
   if (choice.enlist && choice.model.empty()) {
     return usage(
         "--register makes a new version of a registered model: name one instead of "
-        "--file, or register the file with falaj import");
+        "--file, or register the file with falaj models import");
   }
   terms.method = methods.front();
   terms.share = choice.prune != 0 ? choice.prune : choice.prune_weights;

@@ -56,6 +56,21 @@ std::string guard_bar(const Value& finding) {
   return bar;
 }
 
+// What the replay before the first step found; "" without one.
+std::string replay_line(const Value& replay) {
+  if (!replay.is_object()) return "";
+  const Value& found = replay["evidence"];
+  char line[200];
+  std::snprintf(line, sizeof line,
+                "  replay     %12lld requests %10lld failed %8lld NaN  differ by %.4g in the mean,"
+                " %.4g at most: %s\n",
+                static_cast<long long>(found.integer("answered")),
+                static_cast<long long>(found.integer("failed")),
+                static_cast<long long>(found.integer("nans")), found.number("difference"),
+                found.number("largest"), replay["decision"].text("outcome").c_str());
+  return line;
+}
+
 std::string arm_line(const char* name, const Value& arm) {
   char line[160];
   std::snprintf(
@@ -105,7 +120,7 @@ std::string rollout_chart(const Value& rollout) {
   for (const char* order : {"held", "approved"}) {
     if (rollout[order] == Value(true)) chart += std::string(", ") + order;
   }
-  chart += "\n  " + steps_line(rollout) + "\n";
+  chart += "\n  " + steps_line(rollout) + "\n" + replay_line(rollout["replay"]);
   if (rollout["evidence"].is_object()) {
     chart += arm_line("champion", rollout["evidence"]["champion"]);
     chart += arm_line("candidate", rollout["evidence"]["candidate"]);

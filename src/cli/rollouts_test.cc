@@ -29,6 +29,20 @@ TEST(RolloutChart, shows_steps_arms_and_where_harm_may_lie) {
   EXPECT_NE(chart.find("harm excluded"), std::string::npos) << chart;
 }
 
+TEST(RolloutChart, shows_what_the_replay_found) {
+  const Value rollout = parse_json(R"({"name":"next","deployment":"fraud","champion":1,
+    "candidate":2,"state":"rolled back","steps":[0],"step":0,"reason":"the replay",
+    "replay":{"evidence":{"answered":500,"failed":3,"nans":1,"difference":0.125,"largest":2},
+              "decision":{"outcome":"refuse"}}})")
+                            .value();
+  const std::string chart = rollout_chart(rollout);
+  EXPECT_NE(
+      chart.find("500 requests          3 failed        1 NaN  differ by 0.125 in the mean, 2 "
+                 "at most: refuse"),
+      std::string::npos)
+      << chart;
+}
+
 TEST(RolloutChart, begins_before_anything_is_known) {
   const Value rollout = parse_json(R"({"name":"next","deployment":"fraud","champion":1,
     "candidate":2,"state":"running","held":false,"approved":false,"steps":[0],"step":0,

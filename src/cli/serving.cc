@@ -2,8 +2,6 @@
 #include <charconv>
 
 #include "cli/commands.h"
-#include "cli/local_file.h"
-#include "crypto/base64.h"
 
 namespace falaj::cli {
 namespace {
@@ -79,24 +77,6 @@ Status show_models(const Session& session, const std::string& model) {
   print(session.format, reply,
         table.empty() ? "no model is registered in project '" + session.target.project + "'\n"
                       : table.str());
-  return {};
-}
-
-Status import_model(const Session& session, const std::string& model, const std::string& file,
-                    const std::string& signature) {
-  FALAJ_TRY(check_readable(file));
-  Target target = session.target;
-  if (!signature.empty()) {
-    const std::string bundle = FALAJ_TRY(read_text(signature));
-    target.headers.emplace_back("X-Falaj-Signature", crypto::base64(bundle));
-  }
-  const auto connection = FALAJ_TRY(Connection::open(target));
-  const Value version = FALAJ_TRY(
-      connection->upload("/api/v1/models/" + url_encode(model) + "/versions:import", file));
-  const std::string number = cell(version["version"]);
-  print(session.format, version,
-        model + " version " + number + " registered; serve it with: falaj promote " + model + " " +
-            number + "\n");
   return {};
 }
 

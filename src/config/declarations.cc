@@ -120,6 +120,14 @@ const std::vector<Setting> kSettings = {
      0,
      0,
      {"debug", "info", "warn", "error"}},
+    {"log.requests",
+     kChoice,
+     "failed",
+     "Which requests have a line in the log: those that failed in the server, or all of them (at "
+     "level info, with project, kind of caller, route, status, time and bytes; nothing personal).",
+     0,
+     0,
+     {"failed", "all"}},
     {"monitor.interval", kDuration, "1s",
      "How often deployments are reconciled, monitors judge new predictions, and the loop takes a "
      "step.",

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "net/answered.h"
 #include "net/http.h"
 #include "net/router.h"
 #include "net/tls_options.h"
@@ -83,6 +84,7 @@ struct GrpcOptions {
   Duration message_timeout = Duration::minutes(5);
   Duration idle_timeout = Duration::minutes(30);  // Without a call; clients connect again.
   std::vector<std::string> allowed_hosts;         // As of the HTTP server.
+  OnAnswered on_answered;                         // One a call; empty: nobody is told.
 };
 
 // The status of a class: kNotFound → 5.

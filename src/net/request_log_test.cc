@@ -110,6 +110,27 @@ TEST_F(RequestLogTest, tells_of_each_request_at_level_debug) {
   EXPECT_EQ(lines[1].field("status"), "404");
 }
 
+TEST_F(RequestLogTest, tells_whoever_listens_of_every_answer) {
+  Mutex mutex;
+  std::vector<std::string> told;
+  options_.on_answered = [&](const Answered& answered) {
+    MutexLock lock(mutex);
+    told.push_back(std::string(answered.route) + " " + std::to_string(answered.status) + " " +
+                   std::string(answered.code) + " " + std::to_string(answered.bytes_in) + " " +
+                   std::to_string(answered.bytes_out));
+    EXPECT_GE(answered.nanos, 0);
+  };
+  begin(log::Level::kError);
+  ask(request_text("GET /things/4242"));
+  ask(request_text("GET /nothing"));
+  ask(request_text("GET /lost/4242"));
+  MutexLock lock(mutex);
+  ASSERT_EQ(told.size(), 3U);
+  EXPECT_EQ(told[0], "/things/{id} 200  0 5");
+  EXPECT_TRUE(told[1].starts_with("unmatched 404 ")) << told[1];
+  EXPECT_TRUE(told[2].starts_with("/lost/{id} 500 FJ-")) << told[2];
+}
+
 TEST_F(RequestLogTest, what_a_handler_threw_is_not_told_to_the_client) {
   begin(log::Level::kInfo);
   const std::string reply = ask(request_text("GET /throws"));

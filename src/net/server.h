@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/time.h"
+#include "net/answered.h"
 #include "net/router.h"
 #include "net/tls_options.h"
 #include "telemetry/metrics.h"
@@ -43,6 +44,7 @@ struct ServerOptions {
   // then both run on the pool, wherever the route would run. Empty: never. Called on the event
   // loop, again once a large body is read: must not block itself.
   std::function<bool(const Request& request)> gate_blocks;
+  OnAnswered on_answered;  // Empty: nobody is told.
 };
 
 // "https://app.example, http://localhost:3000". FJ-1006 names what is no origin; "*" is none.

@@ -1,4 +1,6 @@
 // How a Deployment is declared and how its status is shown.
+#include <algorithm>
+
 #include "base/decode.h"
 #include "serving/deployments.h"
 #include "serving/rollout/rollouts.h"
@@ -9,6 +11,8 @@ namespace {
 constexpr std::int64_t kCacheBytesMin = 64 << 10;
 constexpr Duration kIdleMin = Duration::seconds(1);
 constexpr Duration kIdleMax = Duration::hours(365 * 24);
+constexpr std::size_t kLabelsMax = 100'000;
+constexpr std::size_t kLabelBytesMax = 256;
 constexpr std::int64_t kCacheBytesMax = std::int64_t{64} << 30;
 
 Result<Deployment::Cache> decode_cache(const Value& value, const std::string& where) {
@@ -24,6 +28,41 @@ Result<Deployment::Cache> decode_cache(const Value& value, const std::string& wh
   cache.bytes = static_cast<std::size_t>(bytes);
   if (shared == "project") cache.shared = Deployment::Cache::Shared::kProject;
   return cache;
+}
+
+Result<rollout::RecordRule> decode_record(const Value& value, const std::string& where) {
+  Fields fields(value, where);
+  rollout::RecordRule rule;
+  rule.share = FALAJ_TRY(fields.share("share", 0.01));
+  rule.requests = FALAJ_TRY(fields.integer("requests", rule.requests, 1, rollout::kRecordedMax));
+  rule.age = FALAJ_TRY(fields.duration("age", rule.age));
+  FALAJ_TRY(fields.finish());
+  if (rule.share <= 0 || rule.share > 1) {
+    return Error(ErrorId::kOutOfRange, where + ": 'share' must be above 0 and at most 100 %");
+  }
+  if (rule.age < Duration::minutes(1) || rule.age > Duration::days(90)) {
+    return Error(ErrorId::kOutOfRange, where + ": 'age' must be a time such as 7d, from 1m to 90d");
+  }
+  return rule;
+}
+
+Result<Labels> decode_labels(const Value& value, const std::string& where) {
+  Fields fields(value, where);
+  Labels labels;
+  std::size_t many = 0;
+  for (const auto& [output, unused] : value.as_object()) {
+    std::vector<std::string> texts = FALAJ_TRY(fields.texts(output));
+    many += texts.size();
+    const bool long_one = std::any_of(texts.begin(), texts.end(), [](const std::string& text) {
+      return text.size() > kLabelBytesMax;
+    });
+    if (many > kLabelsMax || long_one) {
+      return Error(ErrorId::kOutOfRange,
+                   where + ": 100,000 labels at most, of 256 bytes at most each");
+    }
+    labels.emplace(output, std::move(texts));
+  }
+  return labels;
 }
 
 }  // namespace
@@ -75,6 +114,14 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
   if (scale.has("idle") && !sound) {
     return Error(ErrorId::kOutOfRange,
                  scaling.where() + ": 'idle' must be a time such as 10m, from 1s to 365d");
+  }
+  const Value record = FALAJ_TRY(fields.object("record"));
+  if (object.spec.has("record")) {
+    deployment.record = FALAJ_TRY(decode_record(record, fields.where() + " record"));
+  }
+  const Value labels = FALAJ_TRY(fields.object("labels"));
+  if (object.spec.has("labels")) {
+    deployment.labels = FALAJ_TRY(decode_labels(labels, fields.where() + " labels"));
   }
   const Value& graph = fields.any("graph");
   const Value& answers = fields.any("answers");

@@ -131,6 +131,8 @@ void Deployments::offer(const std::string& name, std::unique_ptr<Runtime> runtim
   impl_->offered[name] = std::move(runtime);
 }
 
+void Deployments::record_into(rollout::Recordings& recordings) { impl_->recordings = &recordings; }
+
 Deployments::~Deployments() = default;
 
 Status Deployments::tick() {
@@ -366,10 +368,18 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
   fresh->slo = slot.declared.slo;
   add_batcher(slot.declared, *fresh);
   add_cache(slot, *fresh);
+  const Labels& labels = slot.declared.labels;
+  const bool same_labels = fresh->labels == nullptr ? labels.empty() : *fresh->labels == labels;
+  if (!same_labels) fresh->labels = labels.empty() ? nullptr : std::make_shared<Labels>(labels);
+  if (recordings != nullptr) {
+    fresh->recorder = recordings->recorder({object.project, object.name, fresh->version.zone},
+                                           slot.declared.record);
+  }
   FALAJ_TRY(add_features(slot.declared, *fresh));
   if (same_model && fresh->session == slot.live->session && fresh->plan == slot.live->plan &&
       fresh->alias == slot.live->alias && fresh->slo == slot.live->slo &&
-      fresh->batcher == slot.live->batcher && fresh->cached == slot.live->cached) {
+      fresh->batcher == slot.live->batcher && fresh->cached == slot.live->cached &&
+      fresh->recorder == slot.live->recorder && fresh->labels == slot.live->labels) {
     return slot.live;
   }
   return std::shared_ptr<const LiveModel>(std::move(fresh));
@@ -536,6 +546,7 @@ Status Deployments::predict_all(
     PhaseTimes* times) const {
   PhaseTimes unseen;
   PhaseTimes& into = times == nullptr ? unseen : *times;
+  if (live->recorder != nullptr) live->recorder->offer(entities);
   if (live->split != nullptr) {
     return impl_->answer_shared(*live, entities, request_id, predictions, into);
   }
@@ -613,6 +624,7 @@ Result<Inference> Deployments::infer(const LiveModel& live, std::span<const Tens
   InferJob job;
   job.inputs.assign(inputs.begin(), inputs.end());
   job.request_id = request_id;
+  if (live.recorder != nullptr) live.recorder->offer(job.inputs);
   if (is_shared(live, share)) return impl_->run_shared(live, job);
   std::int64_t nanos = 0;
   return impl_->run(live, job, nanos);
@@ -620,6 +632,7 @@ Result<Inference> Deployments::infer(const LiveModel& live, std::span<const Tens
 
 void Deployments::infer(const std::shared_ptr<const LiveModel>& live, InferJob job,
                         InferDone done) const {
+  if (live->recorder != nullptr) live->recorder->offer(job.inputs);
   if (is_shared(*live, job.share)) return done(impl_->run_shared(*live, job));
   if (live->batcher == nullptr) {
     std::int64_t nanos = 0;

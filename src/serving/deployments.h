@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@
 #include "serving/graph/graph_session.h"
 #include "serving/phases.h"
 #include "serving/prediction_sink.h"
+#include "serving/requests.h"
+#include "serving/rollout/recordings.h"
 #include "serving/rollout/split.h"
 #include "serving/runtime.h"
 #include "storage/objects.h"
@@ -31,10 +34,16 @@
 
 namespace falaj::serving {
 
+// What the classes of an output are called, by its name, in the order of the classes: for the
+// classification extension (api/inference/infer_codec.h).
+using Labels = std::map<std::string, std::vector<std::string>, std::less<>>;
+
 // kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1,
 //                           slo: {p99: 20ms}, batch: auto | never, runtime: openvino,
 //                           cache: {bytes: 64Mi, shared: caller | project},
 //                           scale: {idle: 10m, when_full: unload | stay},
+//                           record: {share: 1%, requests: 1000, age: 7d},
+//                           labels: {probabilities: [no, yes]},
 //                           graph: [steps], answers: [tensors]}  (graph/declaration.h)
 struct Deployment {
   std::string name;
@@ -60,6 +69,8 @@ struct Deployment {
   // Whether it may be unloaded until the next request when another needs its memory.
   enum class WhenFull : std::uint8_t { kStay, kUnload };
   WhenFull when_full = WhenFull::kStay;
+  rollout::RecordRule record;  // Which requests are kept to be replayed.
+  Labels labels;
   Graph graph;  // Empty: the model alone.
 };
 Result<Deployment> decode_deployment(const storage::Object& object);
@@ -83,8 +94,10 @@ struct LiveModel {
   std::size_t rows_together = 1;               // Of requests that run together; 1: they do not.
   Deployment::Batch batch = Deployment::Batch::kAuto;
   Duration slo{};
-  std::string runtime;             // As declared.
-  std::shared_ptr<Cached> cached;  // Null: answers are not kept.
+  std::string runtime;                          // As declared.
+  std::shared_ptr<Cached> cached;               // Null: answers are not kept.
+  std::shared_ptr<const Labels> labels;         // Null: classes have no names.
+  std::shared_ptr<rollout::Recorder> recorder;  // Null: requests are not recorded.
   // While a rollout shares its traffic; null otherwise, and then requests pay nothing for it.
   std::shared_ptr<const rollout::Split> split;
 };
@@ -112,29 +125,7 @@ struct Inference {
 };
 std::string_view cache_word(Inference::Cache cache);  // "", "miss", "hit", "joined"
 
-// kNo: the request named its version.
-enum class MayShare : std::uint8_t { kYes, kNo };
-enum class Left : std::uint8_t { kNothing, kSome };
-
-// A request of the inference dialect, from whoever asks to when it is worth nothing any more.
-struct InferJob {
-  std::vector<Tensor> inputs;
-  std::string request_id;
-  MayShare share = MayShare::kYes;
-  std::string tenant;          // Who asks. Each has its turn while requests wait.
-  std::uint32_t priority = 0;  // 1 is the highest; 0: in the middle.
-  Duration timeout{};          // 0: the deployment's slo.
-  Timestamp deadline = Timestamp::max();
-  std::shared_ptr<const std::atomic<bool>> gone;  // The caller has left. Null: nobody looks.
-};
 using InferDone = std::function<void(Result<Inference>)>;
-
-// What a caller wants explained, and until when it is worth anything.
-struct ExplainJob {
-  explain::Question question;
-  Timestamp deadline = Timestamp::max();
-  std::shared_ptr<const std::atomic<bool>> gone;  // The caller has left. Null: nobody looks.
-};
 
 class Deployments {
  public:
@@ -153,6 +144,10 @@ class Deployments {
 
   // Another runtime, for Deployments that name it. Before the first tick().
   void offer(const std::string& name, std::unique_ptr<Runtime> runtime);
+
+  // Where requests of Deployments with `record` go; without it none is recorded. Before the first
+  // tick().
+  void record_into(rollout::Recordings& recordings);
 
   // Brings the live state to the desired one. Call on the background thread or after a change.
   Status tick();
@@ -251,6 +246,9 @@ class Deployments {
   // that version does not serve. May wait for a load; to stop at once set split->stopped.
   Status share(const ProjectName& project, const std::string& deployment, std::int64_t champion,
                std::shared_ptr<const rollout::Split> split);
+  // What this version answers; no log, no metric, no recording, no cache. Of entities their scores,
+  // with features as they are now.
+  Result<std::vector<Tensor>> ask_unseen(const LiveModel& live, const rollout::Asked& asked) const;
   // Lets the candidate answer what waits in the mirror, for `budget` at most, or one request when
   // that takes longer. Counted in the split and nowhere else.
   Left answer_mirrored(const rollout::Split& split, Duration budget) const;

@@ -80,12 +80,6 @@ bool mirror(const rollout::Split& split, rollout::Mirrored request) {
   return split.mirror.try_push(std::move(request)) || leave_out(split);
 }
 
-bool is_small(std::span<const Tensor> inputs) {
-  std::size_t bytes = 0;
-  for (const Tensor& input : inputs) bytes += input.bytes.size();
-  return bytes <= rollout::kMirroredBytesMax;
-}
-
 }  // namespace
 
 // A candidate that cannot answer costs its time, not the answer: the champion gives it.
@@ -134,7 +128,7 @@ Result<Inference> Deployments::Impl::run_shared(const LiveModel& live, const Inf
     return {Tried::How::kAnswered, answered(unit, nanos, inputs, reply->outputs)};
   };
   const auto mirrored = [&] {
-    return is_small(inputs) ? mirror(split, {unit, inputs}) : leave_out(split);
+    return rollout::is_small(inputs) ? mirror(split, {unit, inputs}) : leave_out(split);
   };
   rollout::share_request(
       split.share, *split.counters, unit, [&] { return ask(live); },
@@ -162,6 +156,21 @@ void Deployments::Impl::answer_unseen(const rollout::Split& split,
     }
   }
   rollout::count(*split.counters, ArmName::kCandidate, request.unit, tried);
+}
+
+Result<std::vector<Tensor>> Deployments::ask_unseen(const LiveModel& live,
+                                                    const rollout::Asked& asked) const {
+  if (const auto* inputs = std::get_if<std::vector<Tensor>>(&asked)) {
+    return live.session->run(*inputs);
+  }
+  const auto& entities = std::get<std::vector<EntityKeys>>(asked);
+  std::vector<EntityPrediction> predictions;
+  FALAJ_TRY(impl_->answer_all(live, entities, "", predictions, Trace::kNone).status);
+  Tensor scores{"score", "FP32", {static_cast<std::int64_t>(predictions.size())}, ""};
+  for (const EntityPrediction& each : predictions) {
+    scores.bytes.append(reinterpret_cast<const char*>(&each.score), sizeof each.score);
+  }
+  return std::vector<Tensor>{std::move(scores)};
 }
 
 Left Deployments::answer_mirrored(const rollout::Split& split, Duration budget) const {

@@ -64,7 +64,7 @@ class OpenVino(unittest.TestCase):
         )
         cls.url = cls.server.stdout.readline().decode().split()[1]
         cls.addClassCleanup(cls.stop)
-        cls.falaj("import", "net", cls.write("net.onnx", network(1)))
+        cls.falaj("models", "import", cls.write("net.onnx", network(1)), "--model", "net")
         cls.deploy("theirs", runtime="openvino")
         cls.deploy("ours")
         cls.wait_for("theirs", "ready")

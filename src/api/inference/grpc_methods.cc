@@ -87,8 +87,9 @@ struct Asked : Addressed {
 Answer render(Asked& asked, const Request& request, Result<serving::Inference> inference) {
   if (!inference.ok()) return inference.error();
   asked.timing.answered(inference->times);
-  const std::vector<ChosenOutput> outputs = FALAJ_TRY(choose_outputs(
-      asked.infer.infer, std::move(inference->outputs), asked.infer.model, rows_of(*asked.live)));
+  const std::vector<ChosenOutput> outputs =
+      FALAJ_TRY(choose_outputs(asked.infer.infer, std::move(inference->outputs), asked.infer.model,
+                               rows_of(*asked.live), asked.live->labels.get()));
   GrpcReplyForm form{asked.within, {}};
   if (inference->cache != serving::Inference::Cache::kNone) {
     form.parameters.emplace_back("falaj_cache", serving::cache_word(inference->cache));

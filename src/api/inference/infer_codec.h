@@ -12,6 +12,7 @@
 
 #include "base/time.h"
 #include "registry/models.h"
+#include "serving/deployments.h"
 #include "serving/runtime.h"
 
 namespace falaj::api {
@@ -65,11 +66,13 @@ struct ChosenOutput {
 // Whether the first dimension counts rows, for the classes of each.
 enum class Rows : std::uint8_t { kFirstDimension, kNone };
 // The outputs that the request asks for, in its order. One with `classes` becomes BYTES: of each
-// row its highest values, highest first, as "value:index". kInvalidArgument for an output that the
+// row its highest values, highest first, as "value:index", or "value:index:label" where `labels`
+// (null: none) has one for the output's class. kInvalidArgument for an output that the
 // model does not have or that is asked for twice, and for classes of texts or truth values.
 Result<std::vector<ChosenOutput>> choose_outputs(const InferRequest& request,
                                                  std::vector<serving::Tensor> outputs,
-                                                 std::string_view model, Rows rows);
+                                                 std::string_view model, Rows rows,
+                                                 const serving::Labels* labels = nullptr);
 
 struct InferReply {
   std::string_view model;
@@ -77,6 +80,7 @@ struct InferReply {
   const InferRequest* request = nullptr;
   std::vector<serving::Tensor> outputs;  // As the model gave them; the request chooses among them.
   Rows rows = Rows::kFirstDimension;
+  const serving::Labels* labels = nullptr;
 };
 
 struct EncodedReply {

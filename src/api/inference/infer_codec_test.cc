@@ -325,6 +325,13 @@ TEST(ChooseOutputs, gives_the_highest_of_each_row_as_value_and_index) {
   EXPECT_NE(write_infer_reply(reply)->body.find(
                 R"(["0.500000:1","0.250000:0","100000002004087734272.000000:2","-1.000000:1"])"),
             std::string::npos);
+  // Names, where there are some.
+  const serving::Labels labels{{"y", {"no", "yes"}}, {"z", {"other"}}};
+  reply.labels = &labels;
+  EXPECT_NE(write_infer_reply(reply)->body.find(
+                R"(["0.500000:1:yes","0.250000:0:no","100000002004087734272.000000:2",)"
+                R"("-1.000000:1:yes"])"),
+            std::string::npos);
   // Without rows it is one list; more classes than there are give all of them.
   request.outputs = {{"y", Encoding::kJson, 99}};
   const std::vector<Tensor> flat{{"y", "INT64", {3}, bytes_of<std::int64_t>({-1, 7, 7})}};

@@ -21,9 +21,25 @@ std::string classes_type_error(const Tensor& tensor) {
          tensor.datatype + "'";
 }
 
-// "0.731059:1": what a client's parser splits at the colons.
+// Which classes are told, and how.
+struct Classes {
+  std::size_t rows = 0;
+  std::size_t wanted = 0;
+  const std::vector<std::string>* labels = nullptr;
+};
+
+// "0.731059:1" or "0.731059:1:fraud": what a client's parser splits at the colons.
 template <class T>
-Status append_classes(const Tensor& tensor, std::size_t rows, std::size_t wanted, Tensor& named) {
+std::string class_text(T value, std::size_t index, const std::vector<std::string>* labels) {
+  std::string text = std::to_string(value) + ":" + std::to_string(index);
+  if (labels != nullptr && index < labels->size()) text += ":" + (*labels)[index];
+  return text;
+}
+
+template <class T>
+Status append_classes(const Tensor& tensor, const Classes& classes, Tensor& named) {
+  const std::size_t rows = classes.rows;
+  const std::size_t wanted = classes.wanted;
   const std::size_t width = rows == 0 ? 0 : tensor.bytes.size() / sizeof(T) / rows;
   const std::size_t count = std::min(wanted, width);
   std::vector<T> row(width);
@@ -40,35 +56,35 @@ Status append_classes(const Tensor& tensor, std::size_t rows, std::size_t wanted
     };
     std::stable_sort(order.begin(), order.end(), higher);
     for (std::size_t i = 0; i < count; ++i) {
-      FALAJ_TRY(serving::append_packed(
-          named.bytes, std::to_string(row[order[i]]) + ":" + std::to_string(order[i])));
+      FALAJ_TRY(
+          serving::append_packed(named.bytes, class_text(row[order[i]], order[i], classes.labels)));
     }
   }
   return {};
 }
 
-Status fill_classes(const Tensor& tensor, std::size_t rows, std::size_t wanted, Tensor& named) {
+Status fill_classes(const Tensor& tensor, const Classes& classes, Tensor& named) {
   switch (FALAJ_TRY(serving::parse_datatype(tensor.datatype))) {
     case Datatype::kUint8:
-      return append_classes<std::uint8_t>(tensor, rows, wanted, named);
+      return append_classes<std::uint8_t>(tensor, classes, named);
     case Datatype::kUint16:
-      return append_classes<std::uint16_t>(tensor, rows, wanted, named);
+      return append_classes<std::uint16_t>(tensor, classes, named);
     case Datatype::kUint32:
-      return append_classes<std::uint32_t>(tensor, rows, wanted, named);
+      return append_classes<std::uint32_t>(tensor, classes, named);
     case Datatype::kUint64:
-      return append_classes<std::uint64_t>(tensor, rows, wanted, named);
+      return append_classes<std::uint64_t>(tensor, classes, named);
     case Datatype::kInt8:
-      return append_classes<std::int8_t>(tensor, rows, wanted, named);
+      return append_classes<std::int8_t>(tensor, classes, named);
     case Datatype::kInt16:
-      return append_classes<std::int16_t>(tensor, rows, wanted, named);
+      return append_classes<std::int16_t>(tensor, classes, named);
     case Datatype::kInt32:
-      return append_classes<std::int32_t>(tensor, rows, wanted, named);
+      return append_classes<std::int32_t>(tensor, classes, named);
     case Datatype::kInt64:
-      return append_classes<std::int64_t>(tensor, rows, wanted, named);
+      return append_classes<std::int64_t>(tensor, classes, named);
     case Datatype::kFp32:
-      return append_classes<float>(tensor, rows, wanted, named);
+      return append_classes<float>(tensor, classes, named);
     case Datatype::kFp64:
-      return append_classes<double>(tensor, rows, wanted, named);
+      return append_classes<double>(tensor, classes, named);
     case Datatype::kBool:
     case Datatype::kFp16:
     case Datatype::kBf16:
@@ -78,7 +94,8 @@ Status fill_classes(const Tensor& tensor, std::size_t rows, std::size_t wanted, 
   return invalid(classes_type_error(tensor));
 }
 
-Result<Tensor> as_classes(const Tensor& tensor, std::size_t wanted, Rows rows) {
+Result<Tensor> as_classes(const Tensor& tensor, std::size_t wanted, Rows rows,
+                          const serving::Labels* labels) {
   const bool by_row = rows == Rows::kFirstDimension && !tensor.shape.empty();
   const std::size_t elements = FALAJ_TRY(serving::element_count(tensor.shape));
   const std::size_t count = by_row ? static_cast<std::size_t>(tensor.shape[0]) : 1;
@@ -86,7 +103,12 @@ Result<Tensor> as_classes(const Tensor& tensor, std::size_t wanted, Rows rows) {
   Tensor named{tensor.name, "BYTES", {}, {}};
   if (by_row) named.shape.push_back(tensor.shape[0]);
   named.shape.push_back(static_cast<std::int64_t>(std::min(wanted, width)));
-  FALAJ_TRY(fill_classes(tensor, count, wanted, named));
+  Classes classes{count, wanted, nullptr};
+  if (labels != nullptr) {
+    const auto found = labels->find(tensor.name);
+    if (found != labels->end()) classes.labels = &found->second;
+  }
+  FALAJ_TRY(fill_classes(tensor, classes, named));
   return named;
 }
 
@@ -156,7 +178,8 @@ Status check_inputs(const InferRequest& request, const registry::Signature& sign
 
 Result<std::vector<ChosenOutput>> choose_outputs(const InferRequest& request,
                                                  std::vector<Tensor> outputs,
-                                                 std::string_view model, Rows rows) {
+                                                 std::string_view model, Rows rows,
+                                                 const serving::Labels* labels) {
   std::vector<ChosenOutput> chosen;
   if (request.outputs.empty()) {
     for (Tensor& tensor : outputs) chosen.push_back({std::move(tensor), request.outputs_default});
@@ -179,7 +202,7 @@ Result<std::vector<ChosenOutput>> choose_outputs(const InferRequest& request,
                      std::string(model) + "'");
     }
     if (wanted.classes > 0) {
-      Tensor classes = FALAJ_TRY(as_classes(*found, wanted.classes, rows));
+      Tensor classes = FALAJ_TRY(as_classes(*found, wanted.classes, rows, labels));
       chosen.push_back({std::move(classes), wanted.encoding});
     } else {
       chosen.push_back({std::move(*found), wanted.encoding});
@@ -189,8 +212,8 @@ Result<std::vector<ChosenOutput>> choose_outputs(const InferRequest& request,
 }
 
 Result<EncodedReply> write_infer_reply(InferReply reply) {
-  const std::vector<ChosenOutput> chosen =
-      FALAJ_TRY(choose_outputs(*reply.request, std::move(reply.outputs), reply.model, reply.rows));
+  const std::vector<ChosenOutput> chosen = FALAJ_TRY(choose_outputs(
+      *reply.request, std::move(reply.outputs), reply.model, reply.rows, reply.labels));
   EncodedReply encoded;
   std::string& out = encoded.body;
   out += '{';

@@ -44,8 +44,9 @@ Result<Response> render(const Request& request, Asked& asked,
   asked.timing.answered(inference->times);
   const std::string name = path_param(request, "model");
   const std::string version = std::to_string(inference->version);
-  EncodedReply encoded = FALAJ_TRY(write_infer_reply(
-      {name, version, &asked.infer, std::move(inference->outputs), rows_of(*asked.live)}));
+  EncodedReply encoded =
+      FALAJ_TRY(write_infer_reply({name, version, &asked.infer, std::move(inference->outputs),
+                                   rows_of(*asked.live), asked.live->labels.get()}));
   Response response = Response::json(std::move(encoded.body));
   if (encoded.json_bytes.has_value()) {
     response.content_type = "application/octet-stream";

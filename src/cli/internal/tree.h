@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/explain.h"
 #include "cli/feature_commands.h"
+#include "cli/import/models_import.h"
 #include "cli/internal/words.h"
 #include "cli/job_commands.h"
 #include "cli/optimize.h"
@@ -56,6 +57,7 @@ class Tree {
   void add_infer(CLI::App& features);
   void add_models();
   void add_predict();
+  void add_import(CLI::App& models);
   void add_explain(CLI::App& models);
   void add_optimize(CLI::App& models);
   void add_rollouts();
@@ -103,6 +105,7 @@ class Tree {
   AdviseChoice advise_;
   KeepChoice keep_;
   JobChoice job_;
+  ImportChoice import_;
   ExplainChoice explain_;
   batch::BatchChoice batch_;
   OptimizeChoice optimize_;

@@ -52,7 +52,6 @@ struct Words {
   std::string kind;
   std::string name;
   std::string file;
-  std::string signature;
   std::string format;
   std::string spine;
   std::string alias;

@@ -428,6 +428,23 @@ void Connection::refuse(Refused refused) {
   fail(refused.status, refused.error, After::kClose);
 }
 
+void Connection::tell_answered(const Request& request, const Response& response,
+                               std::int64_t nanos) const {
+  if (!core_.options.on_answered) return;
+  Answered answered{request, route_ == nullptr ? "unmatched" : std::string_view(route_->path),
+                    response.status};
+  const std::string code = response.error ? std::string(to_string(*response.error)) : "";
+  answered.code = code;
+  answered.bytes_in = request.body_file == nullptr ? static_cast<std::int64_t>(request.body.size())
+                                                   : request.body_file->size();
+  if (response.on_stream == nullptr) {
+    answered.bytes_out = static_cast<std::int64_t>(
+        response.static_body.empty() ? response.body.size() : response.static_body.size());
+  }
+  answered.nanos = nanos;
+  core_.options.on_answered(answered);
+}
+
 void Connection::reply(const Request& request, Response response, After after) {
   if (body_follows_) {
     after = After::kClose;  // Its unread body stands where the next request would.
@@ -439,6 +456,7 @@ void Connection::reply(const Request& request, Response response, After after) {
   const std::int64_t now = monotonic_nanos();
   if (started_ != 0) series.observe(now - started_);
   log_answer(route_, request, response, started_ == 0 ? 0 : now - started_);
+  tell_answered(request, response, started_ == 0 ? 0 : now - started_);
   const AfterReply head_after = close ? AfterReply::kClose : AfterReply::kKeepAlive;
   if (response.on_stream != nullptr && request.method != Method::kHead) {
     return reply_with_stream(request, std::move(response), head_after);

@@ -115,6 +115,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   void refuse(Refused refused);
   std::string_view dialect() const;
   void reply(const Request& request, Response response, After after);
+  void tell_answered(const Request& request, const Response& response, std::int64_t nanos) const;
   void reply_with_stream(const Request& request, Response response, AfterReply after);
   void append_body(const Request& request, Response& response);
   void become_idle();

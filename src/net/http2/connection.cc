@@ -614,10 +614,23 @@ void H2Connection::fail(std::int32_t id, Call& call, const Error& error) {
   end_call(id, call, {grpc_status(error.code), error.message});
 }
 
+void H2Connection::tell_answered(const Call& call, int status) const {
+  if (!core_.options.on_answered) return;
+  Request unseen;  // While the pool has the request, nobody else looks at it.
+  unseen.method = Method::kPost;
+  unseen.request_id = call.id;
+  const std::string_view route =
+      call.method == nullptr ? "unmatched" : std::string_view(call.method->method.declared.path);
+  Answered answered{call.running ? unseen : *call.request, route, status};
+  answered.nanos = monotonic_nanos() - call.begun;
+  core_.options.on_answered(answered);
+}
+
 void H2Connection::end_call(std::int32_t id, Call& call, GrpcEnd end) {
   if (call.end.has_value()) return;
   GrpcSeries& series = call.method == nullptr ? core_.unknown : *call.method->series;
   series.done(end.status, monotonic_nanos() - call.begun);
+  tell_answered(call, end.status);
   call.end = std::move(end);
   call.deadline = 0;
   call.messages.clear();

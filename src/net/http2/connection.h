@@ -95,6 +95,7 @@ class H2Connection final : public Pollable, public std::enable_shared_from_this<
   bool make_room(const Call& call, std::size_t bytes);
   void give_way(std::int32_t id);
   void end_call(std::int32_t id, Call& call, GrpcEnd end);
+  void tell_answered(const Call& call, int status) const;
   void fail(std::int32_t id, Call& call, const Error& error);
   void begin_answer(std::int32_t id, Call& call);
   enum class Trailers : std::uint8_t { kOnly, kAfterMessages };

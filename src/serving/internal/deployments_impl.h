@@ -118,6 +118,7 @@ struct Deployments::Impl {
   mutable std::set<Key> wakes FALAJ_GUARDED_BY(waking) = {};  // Being loaded by somebody who asked.
   unsigned processors = 1;                                    // That each model may run on at once.
   std::shared_ptr<budget::MemoryBudget> memory = nullptr;
+  rollout::Recordings* recordings = nullptr;  // Null: nothing is recorded.
 
   Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
   Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version, Table& next)

@@ -42,6 +42,13 @@ enum class Approval : std::uint8_t { kNotNeeded, kNeeded };
 // kNone: the models give nothing that is a score; the guards `nans` and `shift` are left out.
 enum class Scores : std::uint8_t { kJudged, kNone };
 
+// What is asked of a candidate before its first step (replay.h).
+struct ReplayTerms {
+  std::int64_t requests = 0;  // Recorded requests that are replayed; 0: none.
+  double difference_max = 0;  // Between the answers, in the mean.
+  bool operator==(const ReplayTerms&) const = default;
+};
+
 struct RolloutPolicy {
   std::vector<double> steps{0, 0.01, 0.05, 0.25, 0.5};  // Shares; 0 is a shadow. Never empty.
   Margins margins;
@@ -51,6 +58,7 @@ struct RolloutPolicy {
   std::int64_t requests_min = 200;        // Of each arm in a step.
   Approval approval = Approval::kNotNeeded;
   Scores scores = Scores::kJudged;
+  ReplayTerms replay;
   bool operator==(const RolloutPolicy&) const = default;
 };
 

@@ -116,6 +116,10 @@ Value to_value(const RolloutPolicy& policy) {
   value["requests_min"] = policy.requests_min;
   value["approve"] = policy.approval == Approval::kNeeded;
   value["scores"] = policy.scores == Scores::kJudged;
+  if (policy.replay.requests > 0) {
+    value["replay"]["requests"] = policy.replay.requests;
+    value["replay"]["difference_max"] = policy.replay.difference_max;
+  }
   return value;
 }
 
@@ -136,6 +140,7 @@ Result<RolloutPolicy> policy_from_value(const Value& value) {
   policy.requests_min = value.integer("requests_min");
   policy.approval = value["approve"] == Value(true) ? Approval::kNeeded : Approval::kNotNeeded;
   policy.scores = value["scores"] == Value(false) ? Scores::kNone : Scores::kJudged;
+  policy.replay = {value["replay"].integer("requests"), value["replay"].number("difference_max")};
   return policy;
 }
 

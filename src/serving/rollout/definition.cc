@@ -71,6 +71,32 @@ Status decode_step(const Value& value, const std::string& where, RolloutPolicy& 
   return {};
 }
 
+Result<ReplayTerms> decode_replay(const Value& value, const std::string& where) {
+  Fields replay(value, where);
+  ReplayTerms terms;
+  terms.requests = FALAJ_TRY(replay.integer("requests", 0, 1, kRecordedMax));
+  terms.difference_max = FALAJ_TRY(replay.number("difference_max", -1));
+  FALAJ_TRY(replay.finish());
+  if (terms.requests == 0 || !value.has("difference_max")) {
+    return Error(ErrorId::kMissingField, where + ": give 'requests' and 'difference_max'");
+  }
+  if (!(terms.difference_max >= 0)) {
+    return Error(ErrorId::kOutOfRange, where + ": 'difference_max' must not be below 0");
+  }
+  return terms;
+}
+
+// Whether so many requests can have been recorded.
+Status check_recorded(const Rollout& rollout, const Deployment& deployment) {
+  const std::int64_t wanted = rollout.policy.replay.requests;
+  const std::int64_t kept = deployment.record.share > 0 ? deployment.record.requests : 0;
+  if (wanted <= kept) return {};
+  return Error(ErrorId::kReferenceMissing,
+               "Rollout " + rollout.name + ": replays " + std::to_string(wanted) +
+                   " requests, but deployment '" + deployment.name + "' records " +
+                   (kept == 0 ? "none; give it 'record'" : std::to_string(kept)));
+}
+
 Status decode_policy(Fields& fields, RolloutPolicy& policy) {
   const std::vector<std::string> steps = FALAJ_TRY(fields.texts("steps"));
   if (!steps.empty()) policy.steps = FALAJ_TRY(decode_steps(steps, fields.where()));
@@ -78,6 +104,10 @@ Status decode_policy(Fields& fields, RolloutPolicy& policy) {
   policy.margins = FALAJ_TRY(decode_guard(guard, fields.where() + " guard"));
   const Value step = FALAJ_TRY(fields.object("step"));
   FALAJ_TRY(decode_step(step, fields.where() + " step", policy));
+  const Value replay = FALAJ_TRY(fields.object("replay"));
+  if (replay.is_object() && !replay.as_object().empty()) {
+    policy.replay = FALAJ_TRY(decode_replay(replay, fields.where() + " replay"));
+  }
   policy.alpha = FALAJ_TRY(fields.share("alpha", policy.alpha));
   if (policy.alpha <= 0 || policy.alpha > 0.5) {
     return Error(ErrorId::kOutOfRange, fields.where() + ": alpha must be above 0 and at most 50 %");
@@ -152,6 +182,7 @@ storage::KindInfo kind() {
     if (found == nullptr) return {};
     const Deployment deployment = FALAJ_TRY(decode_deployment(*found));
     if (!deployment.version.has_value()) {
+      FALAJ_TRY(check_recorded(rollout, deployment));
       // A deployment that takes the model version's features says nothing here: start() asks again.
       const auto keys = FALAJ_TRY(declared_keys(object.project, deployment, find));
       if (keys.empty() || rollout.sticky.empty()) return {};

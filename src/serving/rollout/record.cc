@@ -41,6 +41,7 @@ Value record_value(const Record& record) {
   value["salt"] = record.salt;
   value["edges"] = Value::array();
   for (const float edge : record.edges) value["edges"].push(static_cast<double>(edge));
+  value["replay"] = record.replay;
   value["held"] = record.manual.held;
   value["approved"] = record.manual.approved;
   value["step"] = static_cast<std::int64_t>(record.step);
@@ -72,6 +73,7 @@ Result<Record> record_of(const storage::SqlRow& row) {
       record.edges.push_back(static_cast<float>(edge.as_double()));
     }
   }
+  record.replay = value["replay"];
   record.manual = {value["held"] == Value(true), value["approved"] == Value(true)};
   record.step = static_cast<std::size_t>(value.integer("step"));
   record.count = value.integer("count");
@@ -104,6 +106,7 @@ RolloutStatus status_of(const Record& record) {
   status.started_at = record.started_at;
   status.entered_at = record.entered_at;
   status.reason = record.reason;
+  status.replay = record.replay;
   status.evidence = record.evidence;
   status.decision = record.decision;
   if (record.policy.scores == Scores::kNone) status.left_out = {"nans", "shift"};
@@ -125,6 +128,7 @@ Value to_value(const RolloutStatus& status) {
   value["started_at"] = to_rfc3339(status.started_at);
   value["entered_at"] = to_rfc3339(status.entered_at);
   value["reason"] = status.reason;
+  value["replay"] = status.replay;
   value["evidence"] = status.evidence;
   value["decision"] = status.decision;
   value["left_out"] = Value::array();

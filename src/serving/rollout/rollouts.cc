@@ -23,9 +23,17 @@ struct End {
   Value detail;
 };
 
+// Recorded requests on their way to both versions. Of settle()'s thread alone.
+struct ReplayRun {
+  std::vector<Recorded> requests;  // Oldest first.
+  std::size_t left = 0;            // The newest are put first.
+  ReplayEvidence evidence;
+};
+
 // A rollout that runs, in memory.
 struct Active {
   Record record;
+  std::shared_ptr<ReplayRun> replaying;  // Null before it begins.
   std::shared_ptr<const LiveModel> candidate;
   SplitPtr split;                // As the step says; in place unless …
   bool install_due = true;       // … settle() still has to do it, and until then perhaps …
@@ -60,6 +68,8 @@ std::string version(std::int64_t number) { return "version " + std::to_string(nu
 // Mirrored requests: how long each shadow in turn, and how often.
 constexpr Duration kMirrorTurn = Duration::milliseconds(20);
 constexpr int kMirrorRounds = 50;
+// A replay, in one settle(): others wait for it no longer.
+constexpr Duration kReplayTurn = Duration::milliseconds(200);
 
 bool same_tensors(const registry::Signature& a, const registry::Signature& b) {
   return a.inputs == b.inputs && a.outputs == b.outputs;
@@ -149,6 +159,7 @@ struct Rollouts::Impl {
   storage::SqlStore& sql;
   registry::Models& models;
   Deployments& deployments;
+  Recordings& recordings;
   security::Audit& audit;
   const Clock& clock;
 
@@ -178,6 +189,11 @@ struct Rollouts::Impl {
   // Without `working`. Loads what is missing, and shares the traffic as the step says, counting
   // from nothing.
   Status put_in_place(const Key& key);
+  // Without `working`. Puts recorded requests to both versions for one turn; kSome while some are
+  // left. With none left the outcome is written down.
+  Result<Left> go_on_replaying(const Record& record, const LiveModel& champion,
+                               const std::shared_ptr<const LiveModel>& candidate);
+  Status end_replay(const Record& record, const ReplayRun& run);
   Result<SplitPtr> begin_count(Active& active, const LiveModel& live,
                                const std::shared_ptr<const LiveModel>& candidate)
       FALAJ_REQUIRES(working);
@@ -197,8 +213,9 @@ struct Rollouts::Impl {
 };
 
 Rollouts::Rollouts(storage::SqlStore& sql, registry::Models& models, Deployments& deployments,
-                   security::Audit& audit, const Clock& clock)
-    : impl_(new Impl{sql, models, deployments, audit, clock, {}, {}, {}, {}, {}, {}, {}}) {}
+                   Recordings& recordings, security::Audit& audit, const Clock& clock)
+    : impl_(new Impl{
+          sql, models, deployments, recordings, audit, clock, {}, {}, {}, {}, {}, {}, {}}) {}
 Rollouts::~Rollouts() = default;
 
 void Rollouts::Impl::show(const Key& key, Value evidence, Value decision, std::string reason) {
@@ -391,6 +408,10 @@ Status Rollouts::Impl::put_in_place(const Key& key) {
   if (!live.ok() || obstacle(record, **live).has_value()) return {};  // tick() ends it.
   const auto candidate =
       deployments.prepare(record.project(), record.deployment, record.candidate, before);
+  const bool replay_due = record.policy.replay.requests > 0 && record.replay.is_null();
+  if (candidate.ok() && replay_due) {
+    if (FALAJ_TRY(go_on_replaying(record, **live, *candidate)) == Left::kSome) return {};
+  }
   SplitPtr split;
   {
     MutexLock lock(working);
@@ -400,6 +421,7 @@ Status Rollouts::Impl::put_in_place(const Key& key) {
       active->refusal = candidate.error();
       return {};
     }
+    if (replay_due && active->record.replay.is_null()) return {};
     const bool in_place =
         *candidate == active->candidate && !active->install_due && (*live)->split == active->split;
     if (in_place) return {};
@@ -416,6 +438,69 @@ Status Rollouts::Impl::put_in_place(const Key& key) {
     split->stopped.store(true, std::memory_order_relaxed);
     over.push_back({record.project(), record.deployment, record.champion});
   }
+  return {};
+}
+
+Result<Left> Rollouts::Impl::go_on_replaying(const Record& record, const LiveModel& champion,
+                                             const std::shared_ptr<const LiveModel>& candidate) {
+  std::shared_ptr<ReplayRun> run;
+  {
+    MutexLock lock(working);
+    Active* active = same(record);
+    if (active == nullptr) return Left::kSome;
+    run = active->replaying;
+  }
+  if (run == nullptr) {
+    run = std::make_shared<ReplayRun>();
+    run->requests = FALAJ_TRY(recordings.read(record.key.first, record.deployment));
+    run->left = run->requests.size();
+  }
+  const bool same_form =
+      same_tensors(champion.session->signature(), candidate->session->signature());
+  const std::int64_t begun = monotonic_nanos();
+  ReplayEvidence& evidence = run->evidence;
+  while (run->left > 0 && evidence.answered < record.policy.replay.requests) {
+    const Asked& asked = run->requests[--run->left].asked;
+    if (!same_form && std::holds_alternative<std::vector<Tensor>>(asked)) {
+      ++evidence.left_out;
+    } else {
+      add_answers(evidence, deployments.ask_unseen(champion, asked),
+                  deployments.ask_unseen(*candidate, asked));
+    }
+    if (monotonic_nanos() - begun < kReplayTurn.nanos) continue;
+    MutexLock lock(working);
+    Active* active = same(record);
+    if (active == nullptr) return Left::kSome;
+    active->replaying = run;
+    active->candidate = candidate;
+    show(record.key, {}, {},
+         "replaying: " + std::to_string(evidence.answered) + " of " +
+             std::to_string(record.policy.replay.requests) + " recorded requests");
+    return Left::kSome;
+  }
+  FALAJ_TRY(end_replay(record, *run));
+  return Left::kNothing;
+}
+
+Status Rollouts::Impl::end_replay(const Record& record, const ReplayRun& run) {
+  const ReplayDecision decision = judge_replay(run.evidence, record.policy);
+  Value detail = detail_of(record);
+  detail["policy"] = to_value(record.policy);
+  detail["replay"]["evidence"] = to_value(run.evidence);
+  detail["replay"]["decision"] = to_value(decision);
+  MutexLock lock(working);
+  Active* active = same(record);
+  if (active == nullptr) return {};
+  if (decision.outcome == ReplayDecision::Outcome::kRefuse) {
+    active->end = End{State::kRolledBack, "rollout.refuse", decision.reason, std::move(detail)};
+    return {};
+  }
+  Record next = active->record;
+  next.replay = detail["replay"];
+  next.reason = decision.reason;
+  FALAJ_TRY(write(own_context(next), next, "rollout.replay", detail));
+  active->record = std::move(next);
+  active->replaying = nullptr;
   return {};
 }
 
@@ -504,6 +589,7 @@ Status Rollouts::Impl::finish(const security::RequestContext& context, Active& a
   ended.reason = end.reason;
   ended.evidence = end.detail["evidence"];
   ended.decision = end.detail["decision"];
+  if (end.detail.has("replay")) ended.replay = end.detail["replay"];
   Value detail = end.detail;
   detail["reason"] = end.reason;
   const Status written = write(context, ended, end.action, detail);
@@ -662,27 +748,6 @@ Result<RolloutStatus> Rollouts::get(const ProjectName& project, const std::strin
     if (status.name == name) return std::move(status);
   }
   return Error(ErrorId::kNotFound, "rollout '" + name + "' was never started");
-}
-
-Result<Decision> replay(const security::AuditEntry& entry) {
-  const Value& detail = entry.detail;
-  if (!entry.action.starts_with("rollout.") || !detail.has("policy") || !detail.has("decision")) {
-    return Error(ErrorId::kInvalidArgument, "entry " + std::to_string(entry.sequence) + " is '" +
-                                                entry.action + "', no verdict of a rollout");
-  }
-  const Evidence evidence = FALAJ_TRY(evidence_from_value(detail["evidence"]));
-  const RolloutPolicy policy = FALAJ_TRY(policy_from_value(detail["policy"]));
-  if (evidence.step >= policy.steps.size()) {
-    return Error(ErrorId::kReplayDiffers, "the recorded step is none of the policy's");
-  }
-  Decision decision = decide(evidence, policy, {detail.integer("now")});
-  const bool same = to_json(to_value(decision)) == to_json(detail["decision"]) &&
-                    entry.action == "rollout." + std::string(verdict_name(decision.verdict));
-  if (same) return decision;
-  return Error(ErrorId::kReplayDiffers, "entry " + std::to_string(entry.sequence) + " says '" +
-                                            entry.action + "', but its evidence gives '" +
-                                            std::string(verdict_name(decision.verdict)) +
-                                            "': " + decision.reason);
 }
 
 }  // namespace falaj::serving::rollout

@@ -21,6 +21,8 @@
 #include "security/audit.h"
 #include "serving/deployments.h"
 #include "serving/rollout/decision.h"
+#include "serving/rollout/recordings.h"
+#include "serving/rollout/replay.h"
 #include "storage/objects.h"
 
 namespace falaj::serving::rollout {
@@ -28,6 +30,7 @@ namespace falaj::serving::rollout {
 // kind: Rollout
 // spec: {deployment: fraud, candidate: {version: 7}, steps: [shadow, 1%, 5%, 25%, 50%],
 //        sticky: customer_id, guard: {errors: 0.5%, p99: +20%, floor: 1ms, nans: 0.5%, shift: 20%},
+//        replay: {requests: 500, difference_max: 0.05},
 //        step: {min: 10m, max: 1d, requests: 200}, alpha: 1%, approve: false}
 struct Rollout {
   std::string name;
@@ -55,6 +58,7 @@ struct RolloutStatus {
   Timestamp started_at{};
   Timestamp entered_at{};
   std::string reason;  // Of the newest decision, or why it ended.
+  Value replay;        // {evidence, decision} of the replay; null before its end or without one.
   Value evidence;      // Of the newest decision; null before the first.
   Value decision;
   std::vector<std::string>
@@ -81,15 +85,16 @@ using MayPromote = std::function<Status(const std::string& model)>;
 class Rollouts {
  public:
   Rollouts(storage::SqlStore& sql, registry::Models& models, Deployments& deployments,
-           security::Audit& audit, const Clock& clock);
+           Recordings& recordings, security::Audit& audit, const Clock& clock);
   ~Rollouts();
 
   // Judges each rollout that runs and does what was decided. Every verdict but hold is audited as
   // rollout.<verdict> with its evidence and policy. Call several times a second: harm is acted upon
   // at the next call. Waits for the database alone: never for a model, nor for a deployment.
   Status tick();
-  // Loads candidates, shares traffic as the steps say, and flips deployments to what was promoted.
-  // May take as long as a model takes to load.
+  // Loads candidates, replays recorded requests to those whose policy asks for it, shares traffic
+  // as the steps say, and flips deployments to what was promoted. May take as long as a model takes
+  // to load; each replay goes on for some 200 ms a call.
   Status settle();
   // Lets candidates answer mirrored requests: each shadow for some 20 ms in turn, for a second at
   // most unless a single answer takes longer.
@@ -114,8 +119,9 @@ class Rollouts {
   std::unique_ptr<Impl> impl_;
 };
 
-// Recomputes the verdict of an audit entry "rollout.*" from its recorded evidence and policy.
-// FJ-7002 when it differs; the decision otherwise.
+// Recomputes the verdict of an audit entry "rollout.*" from its recorded evidence and policy, or
+// the outcome of its replay: advance when that passed, rollback when it was refused. FJ-7002 when
+// it differs; the decision otherwise.
 Result<Decision> replay(const security::AuditEntry& entry);
 
 }  // namespace falaj::serving::rollout

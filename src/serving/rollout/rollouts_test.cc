@@ -112,8 +112,10 @@ class RolloutsTest : public ::testing::Test {
   }
 
   void make_rollouts() {
+    recordings_ = std::make_unique<Recordings>(*world_.sql, *world_.blobs, world_.clock);
+    world_.deployments->record_into(*recordings_);
     rollouts_ = std::make_unique<Rollouts>(*world_.sql, *world_.models, *world_.deployments,
-                                           world_.audit, world_.clock);
+                                           *recordings_, world_.audit, world_.clock);
   }
 
   // The floor is far above what this machine may take for a request: time decides nothing here.
@@ -174,8 +176,9 @@ class RolloutsTest : public ::testing::Test {
     tick();
   }
 
-  ServingWorld world_{{kRolloutMigration}};
+  ServingWorld world_{{kRolloutMigration, kRecordingsMigration}};
   IllRuntime* ill_ = nullptr;
+  std::unique_ptr<Recordings> recordings_;
   std::unique_ptr<Rollouts> rollouts_;
   std::int64_t champion_ = 0;
 };
@@ -556,6 +559,74 @@ TEST_F(RolloutsTest, a_candidate_that_cannot_be_loaded_ends_it_without_traffic) 
   EXPECT_EQ(ask(), 0);
 }
 
+// Before a candidate meets anybody it answers what was asked before.
+class Replayed : public RolloutsTest {
+ protected:
+  // Records what the first `customers` ask.
+  void record(std::int64_t customers) {
+    world_.apply("Deployment", "fraud",
+                 R"({"model":"fraud","record":{"share":"100%","requests":1000}})");
+    ASSERT_TRUE(world_.deployments->tick().ok());
+    for (std::int64_t i = 0; i < customers; ++i) ASSERT_TRUE(world_.predict(i).ok());
+  }
+  static constexpr std::string_view kTerms = R"(,"replay":{"requests":100,"difference_max":0.5})";
+};
+
+TEST_F(Replayed, goes_on_when_answers_are_alike) {
+  record(120);
+  testing::drained(world_.sink);
+  start(world_.register_linear(1, 0.25F), kTerms);
+  ASSERT_EQ(status().state, State::kRunning) << status().reason;
+  const Value found = status().replay["evidence"];
+  EXPECT_EQ(found.integer("answered"), 100);
+  EXPECT_DOUBLE_EQ(found.number("difference"), 0.25);
+  EXPECT_TRUE(testing::drained(world_.sink).empty()) << "nobody asked";
+  EXPECT_EQ(recordings_->count("pay", "fraud").value(), 120) << "a replay is not recorded";
+  const auto entries = world_.audited("rollout.replay");
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(replay(entries[0]).value().verdict, Verdict::kAdvance);
+  auto forged = entries[0];
+  forged.detail["replay"]["evidence"]["difference"] = 0.75;
+  EXPECT_EQ(replay(forged).error().id, ErrorId::kReplayDiffers);
+
+  make_rollouts();  // As after a crash: what passed is not asked again.
+  tick();
+  EXPECT_EQ(world_.audited("rollout.replay").size(), 1U);
+  EXPECT_NE(world_.deployments->find(world_.context.project, "fraud").value()->split, nullptr);
+}
+
+TEST_F(Replayed, refuses_a_candidate_whose_answers_differ) {
+  record(100);
+  start(world_.register_linear(1, 0.75F), kTerms);
+  EXPECT_EQ(status().state, State::kRolledBack);
+  EXPECT_EQ(status().reason,
+            "the replay: answers differ by 0.75 in the mean and by 0.75 at most; 0.5 is allowed in "
+            "the mean");
+  EXPECT_EQ(status().replay["decision"].text("outcome"), "refuse");
+  EXPECT_EQ(ask(), 0) << "nobody met it";
+  const auto entries = world_.audited("rollout.refuse");
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(replay(entries[0]).value().verdict, Verdict::kRollback);
+}
+
+TEST_F(Replayed, refuses_a_candidate_that_fails_or_gives_no_numbers) {
+  record(100);
+  const std::int64_t next = world_.register_linear(1, 0);
+  ill_->illness = Illness::kGivesNan;
+  start(next, kTerms);
+  EXPECT_NE(status().reason.find("100 of 100 recorded requests with what is no number"),
+            std::string::npos)
+      << status().reason;
+}
+
+TEST_F(Replayed, refuses_when_too_little_was_recorded) {
+  record(99);
+  start(world_.register_linear(1, 0), kTerms);
+  EXPECT_EQ(status().state, State::kRolledBack);
+  EXPECT_EQ(status().reason,
+            "the replay: 99 recorded requests could be put to both, 100 are asked for");
+}
+
 // A model of two tensors, which gives nothing that could be logged as a score.
 class OfTwoTensors : public RolloutsTest {
  protected:
@@ -621,6 +692,37 @@ TEST_F(OfTwoTensors, has_no_key_to_be_sticky_by) {
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("leave sticky out"), std::string::npos)
       << refused.error().message;
+}
+
+TEST(RolloutKind, replays_what_its_deployment_records) {
+  storage::Object rollout;
+  rollout.name = "next";
+  storage::Object deployment;
+  deployment.name = "fraud";
+  const auto find = [&](const storage::Reference& wanted) {
+    return wanted.kind == "Deployment" ? &deployment : nullptr;
+  };
+  const auto checked = [&](std::string_view replay, std::string_view record) -> std::string {
+    rollout.spec = features::json(R"({"deployment":"fraud","candidate":{"version":7},"replay":)" +
+                                  std::string(replay) + "}");
+    deployment.spec = features::json(R"({"model":"fraud")" + std::string(record) + "}");
+    const Status done = kind().check_beside(rollout, find);
+    return done.ok() ? "" : done.error().message;
+  };
+  constexpr std::string_view kTerms = R"({"requests":200,"difference_max":0.05})";
+  EXPECT_EQ(checked(kTerms, R"(,"record":{"requests":200})"), "");
+  EXPECT_NE(checked(kTerms, R"(,"record":{"requests":199})").find("records 199"),
+            std::string::npos);
+  EXPECT_NE(checked(kTerms, "").find("records none"), std::string::npos);
+  for (const char* wrong :
+       {R"({"requests":5})", R"({"difference_max":1})", R"({"requests":0,"difference_max":1})",
+        R"({"requests":5,"difference_max":-1})"}) {
+    EXPECT_NE(checked(wrong, R"(,"record":{})"), "") << wrong;
+  }
+  for (const char* wrong : {R"({"share":"0%"})", R"({"share":"101%"})", R"({"age":"1s"})",
+                            R"({"age":"91d"})", R"({"requests":10001})", R"({"shar":"1%"})"}) {
+    EXPECT_NE(checked(kTerms, R"(,"record":)" + std::string(wrong)), "") << wrong;
+  }
 }
 
 TEST(RolloutKind, reads_the_declaration_strictly) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,16 +23,25 @@ namespace rollout {
 
 using EntityKeys = std::vector<std::pair<std::string, features::KeyPart>>;
 
+// What a request asks.
+using Asked = std::variant<std::vector<EntityKeys>, std::vector<Tensor>>;
+
 // A request that the champion has answered, for the candidate to answer unseen.
 struct Mirrored {
   std::uint64_t unit = 0;
-  std::variant<std::vector<EntityKeys>, std::vector<Tensor>> asked;
+  Asked asked;
 };
 
 // A larger request is not mirrored, and then not counted on either side.
 inline constexpr std::size_t kMirroredEntitiesMax = 64;
 inline constexpr std::size_t kMirroredBytesMax = 64 << 10;
 inline constexpr std::size_t kMirroredWaitingMax = 1024;
+
+inline bool is_small(std::span<const Tensor> inputs) {
+  std::size_t bytes = 0;
+  for (const Tensor& input : inputs) bytes += input.bytes.size();
+  return bytes <= kMirroredBytesMax;
+}
 
 // Part of the champion's LiveModel while a rollout runs. Thread-safe.
 struct Split {

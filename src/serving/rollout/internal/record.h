@@ -25,6 +25,7 @@ struct Record {
   RolloutPolicy policy;  // As declared when it started.
   std::uint64_t salt = 0;
   std::vector<float> edges;
+  Value replay;  // What the replay found; null before it has ended, or when none is asked for.
   State state = State::kRunning;
   Manual manual;
   std::size_t step = 0;
