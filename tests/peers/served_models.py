@@ -41,9 +41,10 @@ class ServedModels:
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="falaj-models-")
+        words = ["--data", self.folder + "/data", "--port", "0", "--grpc-port", "0"]
         with open(self.folder + "/log", "wb") as log:
             self.server = subprocess.Popen(
-                [PROGRAM, "dev", "--data", f"{self.folder}/data", "--port", "0", "--grpc-port", "0"],
+                [PROGRAM, "dev", *words],
                 stdout=subprocess.PIPE,
                 stderr=log,
             )
