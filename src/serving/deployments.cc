@@ -200,6 +200,8 @@ Status Deployments::unload(const security::RequestContext& context, const std::s
 
 Status Deployments::load(const security::RequestContext& context, const std::string& deployment) {
   const KeyLess::View key{context.project.str(), deployment};
+  // It may be declared just now, and not seen yet.
+  if (!impl_->table.load()->contains(key)) static_cast<void>(tick());
   {
     MutexLock lock(impl_->ticking);
     Table next = *impl_->table.load();

@@ -428,7 +428,7 @@ TEST_F(InferenceTest, lists_models_and_counts_requests) {
     EXPECT_GT(model.integer("last_inference"), 0);
   }
   const Response index = send(Method::kPost, "/v2/repository/index");
-  EXPECT_EQ(index.body, R"([{"name":"fraud","state":"READY","version":"1"}])");
+  EXPECT_EQ(index.body, R"([{"name":"fraud","reason":"","state":"READY","version":"1"}])");
 }
 
 TEST(InferenceError, takes_the_status_of_the_dialect) {

@@ -185,6 +185,7 @@ Value index_document(const std::vector<serving::DeploymentStatus>& statuses, Lis
     if (status.version > 0) {
       model["version"] = std::to_string(status.version);
       model["state"] = "READY";
+      model["reason"] = "";  // MLServer's clients want one.
     } else {
       model["state"] = status.state == "loading" ? "LOADING" : "UNAVAILABLE";
       model["reason"] = status.error;
