@@ -8,6 +8,7 @@
 namespace falaj::serving {
 namespace {
 
+constexpr std::int64_t kVersionsMax = 32;
 constexpr std::int64_t kCacheBytesMin = 64 << 10;
 constexpr Duration kIdleMin = Duration::seconds(1);
 constexpr Duration kIdleMax = Duration::hours(365 * 24);
@@ -63,6 +64,50 @@ Result<Labels> decode_labels(const Value& value, const std::string& where) {
     labels.emplace(output, std::move(texts));
   }
   return labels;
+}
+
+Result<Deployment::Fallback> decode_fallback(const Value& value, const std::string& model,
+                                             const std::string& where) {
+  Fields fields(value, where);
+  Deployment::Fallback fallback;
+  fallback.model = FALAJ_TRY(fields.text("model", model));
+  FALAJ_TRY(check_name("model", fallback.model));
+  if (value.has("version") == value.has("alias")) {
+    return Error(ErrorId::kInvalidArgument, where + ": give 'alias' or 'version'");
+  }
+  fallback.alias = FALAJ_TRY(fields.text("alias"));
+  if (value.has("alias")) FALAJ_TRY(check_name("alias", fallback.alias));
+  if (value.has("version")) {
+    fallback.version = FALAJ_TRY(fields.integer("version", 1, 1, 1'000'000'000));
+  }
+  FALAJ_TRY(fields.finish());
+  return fallback;
+}
+
+Result<Deployment::Versions> decode_versions(const Value& value, const std::string& where) {
+  using Which = Deployment::Versions::Which;
+  Deployment::Versions versions;
+  const Error wrong(ErrorId::kOutOfRange,
+                    where + ": 'versions' must be all, {latest: 2} or a list of numbers, at most " +
+                        std::to_string(kVersionsMax));
+  if (value.is_string() && value.as_string() == "all") {
+    versions.which = Which::kAll;
+  } else if (value.is_object()) {
+    Fields fields(value, where + " versions");
+    versions.which = Which::kLatest;
+    versions.latest = FALAJ_TRY(fields.integer("latest", 0, 0, kVersionsMax));
+    FALAJ_TRY(fields.finish());
+    if (versions.latest == 0) return wrong;
+  } else if (value.is_array() && value.as_array().size() <= std::size_t{kVersionsMax}) {
+    versions.which = Which::kListed;
+    for (const Value& each : value.as_array()) {
+      if (!each.is_int() || each.as_int() < 1) return wrong;
+      versions.listed.push_back(each.as_int());
+    }
+  } else {
+    return wrong;
+  }
+  return versions;
 }
 
 }  // namespace
@@ -123,6 +168,15 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
   if (object.spec.has("labels")) {
     deployment.labels = FALAJ_TRY(decode_labels(labels, fields.where() + " labels"));
   }
+  const Value fallback = FALAJ_TRY(fields.object("fallback"));
+  if (object.spec.has("fallback")) {
+    deployment.fallback =
+        FALAJ_TRY(decode_fallback(fallback, deployment.model, fields.where() + " fallback"));
+  }
+  const Value& versions = fields.any("versions");
+  if (!versions.is_null()) {
+    deployment.versions = FALAJ_TRY(decode_versions(versions, fields.where()));
+  }
   const Value& graph = fields.any("graph");
   const Value& answers = fields.any("answers");
   if (!graph.is_null()) {
@@ -145,6 +199,9 @@ std::vector<storage::KindInfo> kinds() {
     for (const GraphStep& step : deployment.graph.steps) {
       if (step.model.empty() || step.model == deployment.model) continue;
       references.push_back({"Model", object.project, step.model});
+    }
+    if (deployment.fallback.has_value() && deployment.fallback->model != deployment.model) {
+      references.push_back({"Model", object.project, deployment.fallback->model});
     }
     if (!deployment.feature_service.empty()) {
       references.push_back({"FeatureService", object.project, deployment.feature_service});

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "base/value.h"
@@ -48,6 +49,8 @@ struct DeploymentStatus {
   // What its models were counted with when they were loaded (budget/memory_budget.h); of one that
   // is idle, what they will need.
   std::int64_t memory_bytes = 0;
+  // The further versions that answer who names them: version and counts. Not part of to_value().
+  std::vector<DeploymentStatus> others{};
   telemetry::HistogramSnapshot latency;  // Of `version` alone; not part of to_value().
 
   std::uint64_t succeeded() const { return requests - std::min(errors, requests); }

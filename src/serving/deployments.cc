@@ -40,6 +40,10 @@ const MetricInfo kRefused{
     "falaj_serving_refused_total",
     "Requests refused because they would be late, or given up because their caller left.",
     MetricKind::kCounter, kLabels};
+const MetricInfo kFallbacks{
+    "falaj_serving_fallback_total",
+    "Requests answered by the deployment's fallback because this version would have been late.",
+    MetricKind::kCounter, kLabels};
 const MetricInfo kPhaseSeconds{
     "falaj_serving_phase_seconds",
     "Where the time of an answered request went: parse, authorise, features, queue, batch, "
@@ -117,7 +121,7 @@ Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, featu
                      {},
                      {}}) {
   for (const MetricInfo& info :
-       {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused, kPhaseSeconds}) {
+       {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused, kFallbacks, kPhaseSeconds}) {
     metrics.declare(info);
   }
   declare_cache_metrics(metrics);
@@ -216,9 +220,8 @@ Status Deployments::load(const security::RequestContext& context, const std::str
       slot.error.clear();
     }
     slot.unloaded = false;
-    // Asked for: others leave for it, if they may.
-    slot.rest = slot.live == nullptr ? Slot::Rest::kWaking : Slot::Rest::kAwake;
-    slot.prefetched = false;
+    slot.rest = Slot::Rest::kAwake;
+    slot.asked = true;
     slot.failed_version = 0;
     impl_->publish(next);
   }
@@ -279,6 +282,7 @@ Status Deployments::Impl::reconcile(const storage::Object& object, Table& next) 
   if (slot.live == nullptr) publish(next);  // Shown as loading meanwhile.
 
   const Status done = bring_up(object, slot, *version, next);
+  slot.asked = false;
   publish(next);
   return done;
 }
@@ -332,7 +336,6 @@ Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot, st
     slot.since = clock.now();
   }
   slot.live = std::move(*loaded);
-  if (slot.rest == Slot::Rest::kWaking) slot.rest = Slot::Rest::kAwake;
   slot.for_memory = false;
   slot.state = "ready";
   slot.error.clear();
@@ -366,6 +369,8 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
     fresh->series = series(*fresh);
   }
   FALAJ_TRY(add_graph(slot.declared, slot.live.get(), *fresh));
+  FALAJ_TRY(add_fallback(slot.declared, slot.live.get(), *fresh));
+  FALAJ_TRY(add_versions(object, slot, *fresh));
   fresh->alias = slot.declared.alias;
   fresh->slo = slot.declared.slo;
   add_batcher(slot.declared, *fresh);
@@ -381,7 +386,8 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
   if (same_model && fresh->session == slot.live->session && fresh->plan == slot.live->plan &&
       fresh->alias == slot.live->alias && fresh->slo == slot.live->slo &&
       fresh->batcher == slot.live->batcher && fresh->cached == slot.live->cached &&
-      fresh->recorder == slot.live->recorder && fresh->labels == slot.live->labels) {
+      fresh->recorder == slot.live->recorder && fresh->labels == slot.live->labels &&
+      fresh->fallback == slot.live->fallback && fresh->others == slot.live->others) {
     return slot.live;
   }
   return std::shared_ptr<const LiveModel>(std::move(fresh));
@@ -435,12 +441,14 @@ void Deployments::Impl::add_batcher(const Deployment& declared, LiveModel& live)
                            ? 1
                            : batching::rows_that_agree(*live.session, kTrialLimit);
   live.batcher = std::make_shared<batching::Batcher>(
-      live.session, batching::BatcherOptions{processors, live.rows_together, monotonic_nanos});
+      live.session, batching::BatcherOptions{processors, live.rows_together, steady});
 }
 
 std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
+  const std::string number = std::to_string(live.version.version);
+  const bool own = live.stands_in_for.empty();
   const std::vector<std::string> values{live.project, live.deployment,
-                                        std::to_string(live.version.version)};
+                                        own ? number : live.version.model + "/" + number};
   auto made = std::shared_ptr<Series>(new Series{live.project + "/" + live.deployment,
                                                  metrics.counter(kRequests, values),
                                                  metrics.counter(kErrors, values),
@@ -448,6 +456,7 @@ std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
                                                  metrics.histogram(kSeconds, values),
                                                  metrics.counter(kJoined, values),
                                                  metrics.counter(kRefused, values),
+                                                 metrics.counter(kFallbacks, values),
                                                  {}});
   for (const Phase phase : kPhases) {
     made->phases[static_cast<std::size_t>(phase)] = &metrics.histogram(
@@ -641,7 +650,7 @@ void Deployments::infer(const std::shared_ptr<const LiveModel>& live, InferJob j
     return done(impl_->run(*live, job, nanos));
   }
   if (live->cached != nullptr) return impl_->infer_cached(live, std::move(job), std::move(done));
-  impl_->submit(live, std::move(job), monotonic_nanos(), std::move(done));
+  impl_->submit(live, std::move(job), impl_->steady(), std::move(done));
 }
 
 void Deployments::Impl::submit(const std::shared_ptr<const LiveModel>& live, InferJob job,
@@ -652,11 +661,17 @@ void Deployments::Impl::submit(const std::shared_ptr<const LiveModel>& live, Inf
   queued.order.deadline = deadline_of(*live, job, begun, clock.now());
   queued.inputs = std::move(job.inputs);
   queued.gone = std::move(job.gone);
-  queued.done = [this, live, begun, id = std::move(job.request_id), done = std::move(done)](
+  queued.done = [this, live, begun, order = queued.order, gone = queued.gone,
+                 id = std::move(job.request_id), done = std::move(done)](
                     batching::Outcome outcome, const std::vector<Tensor>& inputs) {
     // What was refused or given up says nothing about the model: it counts apart.
-    const bool ran = outcome.outputs.ok() || (outcome.outputs.error().id != ErrorId::kOverloaded &&
-                                              outcome.outputs.error().code != Code::kCancelled);
+    const bool late = !outcome.outputs.ok() && outcome.outputs.error().id == ErrorId::kOverloaded;
+    const bool ran =
+        outcome.outputs.ok() || (!late && outcome.outputs.error().code != Code::kCancelled);
+    if (late && live->fallback != nullptr &&
+        fall_back(live, {inputs, order, gone, nullptr}, id, begun, done)) {
+      return;
+    }
     if (live->series != nullptr && !ran) live->series->refused.add();
     if (!ran) return done(outcome.outputs.error());
     if (live->series != nullptr && outcome.runs == 0) live->series->joined.add();
@@ -667,9 +682,9 @@ void Deployments::Impl::submit(const std::shared_ptr<const LiveModel>& live, Inf
 
 Result<Inference> Deployments::Impl::run_model(const LiveModel& live, const InferJob& job,
                                                std::int64_t& nanos) const {
-  const std::int64_t begun = monotonic_nanos();
+  const std::int64_t begun = steady();
   Result<std::vector<Tensor>> outputs = live.session->run(job.inputs);
-  nanos = monotonic_nanos() - begun;
+  nanos = steady() - begun;
   PhaseTimes times;
   times[Phase::kExecute] = nanos;
   return finished(live, std::move(outputs), job.inputs, job.request_id, begun, times);
@@ -689,7 +704,7 @@ Result<Inference> Deployments::Impl::finished(const LiveModel& live,
       live.series->errors.add();
     }
     live.series->requests.add();
-    live.series->seconds.observe_nanos(monotonic_nanos() - begun);
+    live.series->seconds.observe_nanos(steady() - begun);
   }
   if (!outputs.ok()) return outputs.error();
   return Inference{live.version.version, std::move(outputs).value(), Inference::Cache::kNone,
@@ -706,6 +721,9 @@ Result<std::shared_ptr<const LiveModel>> Deployments::prepare(
   beside.declared = found->second.declared;
   beside.answers = found->second.answers;
   beside.live = before;
+  // The one that serves has these; who takes over takes them over.
+  beside.declared.fallback.reset();
+  beside.declared.versions = {};
   storage::Object object;
   object.project = project.str();
   object.name = deployment;

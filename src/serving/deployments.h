@@ -44,6 +44,8 @@ using Labels = std::map<std::string, std::vector<std::string>, std::less<>>;
 //                           scale: {idle: 10m, when_full: unload | stay},
 //                           record: {share: 1%, requests: 1000, age: 7d},
 //                           labels: {probabilities: [no, yes]},
+//                           fallback: {model: fraud_small, alias: champion | version: 1},
+//                           versions: all | {latest: 2} | [1, 3],
 //                           graph: [steps], answers: [tensors]}  (graph/declaration.h)
 struct Deployment {
   std::string name;
@@ -71,6 +73,20 @@ struct Deployment {
   WhenFull when_full = WhenFull::kStay;
   rollout::RecordRule record;  // Which requests are kept to be replayed.
   Labels labels;
+  // Who answers to tensors, before a request is refused for want of time.
+  struct Fallback {
+    std::string model;
+    std::string alias;
+    std::optional<std::int64_t> version;
+  };
+  std::optional<Fallback> fallback;
+  // Further versions of the model that answer whoever names them.
+  struct Versions {
+    enum class Which : std::uint8_t { kNone, kAll, kLatest, kListed } which = Which::kNone;
+    std::int64_t latest = 0;
+    std::vector<std::int64_t> listed;
+  };
+  Versions versions;
   Graph graph;  // Empty: the model alone.
 };
 Result<Deployment> decode_deployment(const storage::Object& object);
@@ -98,10 +114,19 @@ struct LiveModel {
   std::shared_ptr<Cached> cached;               // Null: answers are not kept.
   std::shared_ptr<const Labels> labels;         // Null: classes have no names.
   std::shared_ptr<rollout::Recorder> recorder;  // Null: requests are not recorded.
+  // What answers instead when this one would be late; it has none itself. Null: nothing does.
+  std::shared_ptr<const LiveModel> fallback;
+  // Further versions, which answer who names them; they have none of these themselves. By number.
+  std::vector<std::shared_ptr<const LiveModel>> others;
+  // Of a fallback by another model: the deployment's, whose rows these are not.
+  std::string stands_in_for;
   // While a rollout shares its traffic; null otherwise, and then requests pay nothing for it.
   std::shared_ptr<const rollout::Split> split;
 };
 
+// The one of that number among it and its others; null: it does not serve.
+std::shared_ptr<const LiveModel> version_of(const std::shared_ptr<const LiveModel>& live,
+                                            std::int64_t version);
 // Names the file that answers; of a graph all of them, and its declaration.
 std::string digest_of(const LiveModel& live);
 // Whether its rows are those of the deployment's model, which monitors compare with its training.
@@ -122,6 +147,8 @@ struct Inference {
   // request at the same time.
   enum class Cache : std::uint8_t { kNone, kMiss, kHit, kJoined } cache = Cache::kNone;
   PhaseTimes times = {};  // Queue, batch and execute.
+  std::shared_ptr<const LiveModel> fallback =
+      nullptr;  // That answered; null: the deployment's own.
 };
 std::string_view cache_word(Inference::Cache cache);  // "", "miss", "hit", "joined"
 
@@ -139,6 +166,7 @@ class Deployments {
   struct Limits {
     unsigned processors = 1;  // Of which each model runs on so many at once.
     budget::BudgetOptions memory{};
+    std::function<std::int64_t()> nanos = monotonic_nanos;  // What deadlines go by.
   };
   void limit(const Limits& limits);
 
@@ -215,7 +243,8 @@ class Deployments {
                           const std::string& request_id, MayShare share = MayShare::kYes) const;
 
   // The same, begun now: `done` is called once, on this thread or on one that runs the model
-  // already. FJ-5040 for a request that would not be answered in time. While a rollout shares the
+  // already. A request that would not be answered in time goes to the fallback; FJ-5040 when there
+  // is none, or it would be late too. While a rollout shares the
   // traffic nothing waits and nothing runs together; each arm has its own answers in the cache.
   void infer(const std::shared_ptr<const LiveModel>& live, InferJob job, InferDone done) const;
 

@@ -25,8 +25,13 @@ const MetricInfo kHeld{"falaj_serving_idle_held_seconds",
 }  // namespace
 
 Timestamp used_last(const Slot& slot) {
-  const Timestamp asked{slot.live->series->last_nanos.load(std::memory_order_relaxed)};
-  return std::max(asked, slot.since);
+  Timestamp last = slot.since;
+  const auto look = [&last](const LiveModel& live) {
+    last = std::max(last, Timestamp{live.series->last_nanos.load(std::memory_order_relaxed)});
+  };
+  look(*slot.live);
+  for (const auto& other : slot.live->others) look(*other);
+  return last;
 }
 
 void declare_idle_metrics(telemetry::Metrics& metrics) {
@@ -87,7 +92,7 @@ Status Deployments::Impl::wake(const Key& key) {
 Status Deployments::Impl::load_asleep(const storage::Object& object, Slot& slot, Table& next,
                                       Called called) {
   slot.rest = Slot::Rest::kWaking;  // Published while it loads: who comes now waits too.
-  slot.prefetched = called == Called::kNo;
+  slot.asked = called == Called::kYes;
   slot.state = "loading";
   const Status done = reconcile(object, next);
   if (slot.rest == Slot::Rest::kWaking) slot.rest = Slot::Rest::kAwake;

@@ -44,8 +44,13 @@ struct Held {
 };
 
 std::set<const Session*> sessions_of(const LiveModel& live) {
-  if (live.graph == nullptr) return {live.session.get()};
   std::set<const Session*> sessions;
+  if (live.fallback != nullptr) sessions = sessions_of(*live.fallback);
+  for (const auto& other : live.others) sessions.merge(sessions_of(*other));
+  if (live.graph == nullptr) {
+    sessions.insert(live.session.get());
+    return sessions;
+  }
   for (const GraphPart& part : live.graph->parts()) {
     if (part.session != nullptr) sessions.insert(part.session.get());
   }
@@ -65,6 +70,7 @@ bool is_full(const Error& error) { return error.id == ErrorId::kResourceExhauste
 void Deployments::limit(const Limits& limits) {
   impl_->processors = std::max(limits.processors, 1U);
   impl_->memory = std::make_shared<MemoryBudget>(limits.memory);
+  impl_->steady = limits.nanos;
   impl_->metrics.gauge(kLimit, {}).set(static_cast<double>(limits.memory.bytes));
 }
 
@@ -120,6 +126,12 @@ Result<std::int64_t> Deployments::Impl::need_of(const ProjectName& project,
     if (part.model.empty()) continue;
     FALAJ_TRY(add(FALAJ_TRY(models.get(project, part.model, part.version))));
   }
+  if (declared.fallback.has_value()) {
+    FALAJ_TRY(add(FALAJ_TRY(fallback_version(project, declared))));
+  }
+  for (const std::int64_t other : FALAJ_TRY(wanted_versions(project, declared, version))) {
+    FALAJ_TRY(add(FALAJ_TRY(models.get(project, declared.model, other))));
+  }
   return need;
 }
 
@@ -169,9 +181,7 @@ Deployments::Impl::LoadedModel Deployments::Impl::load_into_room(const storage::
   LoadedModel loaded = load(object, slot, version);
   if (loaded.ok() || !is_full(loaded.error())) return loaded;
   // One that may leave itself comes when somebody asks, not before.
-  const bool wanted = slot.live != nullptr || !may_leave(slot.declared) ||
-                      (slot.rest == Slot::Rest::kWaking && !slot.prefetched);
-  if (!wanted) return loaded;
+  if (slot.live == nullptr && may_leave(slot.declared) && !slot.asked) return loaded;
   const std::int64_t need = FALAJ_TRY(need_of(ProjectName(object.project), slot.declared, version));
   if (!FALAJ_TRY(make_room({object.project, object.name}, need, next))) return loaded;
   return load(object, slot, version);
@@ -193,9 +203,8 @@ Deployments::Impl::LoadedModel Deployments::Impl::load_beside(const storage::Obj
 
 Status Deployments::Impl::rest_unloaded(const storage::Object& object, Slot& slot,
                                         std::int64_t version, const Error& full) {
-  const bool asked = slot.rest == Slot::Rest::kWaking;
   const Result<std::int64_t> need = need_of(ProjectName(object.project), slot.declared, version);
-  if (!asked) {
+  if (slot.rest != Slot::Rest::kWaking) {  // It rested before: that is written down.
     Value detail;
     detail["version"] = version;
     detail["reason"] = "memory";
@@ -206,7 +215,7 @@ Status Deployments::Impl::rest_unloaded(const storage::Object& object, Slot& slo
   slot.slept_version = version;
   slot.rest_bytes = need.value_or(0);
   slot.state = "idle";
-  slot.error = asked ? full.message : "";  // Whoever asked is told.
+  slot.error = slot.asked ? full.message : "";  // Whoever asked is told.
   return {};
 }
 
@@ -222,10 +231,12 @@ Status Deployments::Impl::prefetch(const std::vector<storage::Object>& objects, 
     const ProjectName project(object.project);
     const Result<std::int64_t> version = desired_version(project, slot.declared);
     if (!version.ok()) continue;
-    const Result<std::int64_t> need = need_of(project, slot.declared, *version);
+    using Wanted = budget::Resting::Wanted;
+    const bool same = *version == slot.slept_version && slot.rest_bytes > 0;
+    const Result<std::int64_t> need =
+        same ? slot.rest_bytes : need_of(project, slot.declared, *version);
     if (!need.ok()) continue;
     slot.rest_bytes = *need;
-    using Wanted = budget::Resting::Wanted;
     candidates.push_back(&object);
     resting.push_back(
         {*need, slot.used, *version == slot.slept_version ? Wanted::kSame : Wanted::kMoved});

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "serving/internal/deployments_impl.h"
-#include "serving/testing/serving_world.h"
+#include "serving/testing/linear_version.h"
 
 namespace falaj::serving {
 namespace {
@@ -42,17 +42,8 @@ class MemoryTest : public ::testing::Test {
     ASSERT_TRUE(ticked.ok()) << ticked.error().message;
     world_.clock.advance(Duration::seconds(2));
   }
-  std::int64_t add_version(const std::string& model, float weight) {
-    registry::ModelVersion version;
-    version.model = model;
-    version.project = world_.context.project.str();
-    version.zone = "ae";
-    EXPECT_TRUE(
-        registry::keep_onnx(*world_.blobs, testing::linear_onnx({weight, 1}, 0), version).ok());
-    version.signature.inputs = {{"input", "FP32", {-1, 2}}};
-    version.signature.outputs = {{"score", "FP32", {-1, 1}}};
-    version.run = RunId("run-" + std::to_string(++world_.registered));
-    return world_.models->add_version(world_.context, version)->version;
+  void add_version(const std::string& model, float weight) {
+    testing::add_linear(world_, model, {weight, 1});
   }
   // A model with a deployment of its name.
   void declare(const std::string& name, const std::string& more = "") {

@@ -13,6 +13,25 @@ void add_phase_figures(const Series& series, DeploymentStatus& status) {
   }
 }
 
+// What one version has done.
+void add_figures(const LiveModel& live, DeploymentStatus& status) {
+  const Series& series = *live.series;
+  const telemetry::HistogramSnapshot seconds = series.seconds.snapshot();
+  status.version = live.version.version;
+  status.requests = series.requests.value();
+  status.errors = series.errors.value();
+  status.rows = series.rows.value();
+  status.joined = series.joined.value();
+  status.refused = series.refused.value();
+  status.waiting = live.batcher == nullptr ? 0 : live.batcher->waiting();
+  add_cache_figures(live, status);
+  status.last_request = Timestamp{series.last_nanos.load(std::memory_order_relaxed)};
+  status.seconds_total = seconds.sum_seconds;
+  status.p50_ms = seconds.quantile_seconds(0.5) * 1e3;
+  status.p99_ms = seconds.quantile_seconds(0.99) * 1e3;
+  status.latency = seconds;
+}
+
 }  // namespace
 
 std::vector<DeploymentStatus> Deployments::status() const {
@@ -30,23 +49,14 @@ std::vector<DeploymentStatus> Deployments::status() const {
     status.memory_bytes = slot.rest_bytes;
     status.version = slot.rest == Slot::Rest::kAsleep ? slot.slept_version : 0;
     if (slot.live != nullptr) {
-      const Series& series = *slot.live->series;
-      const telemetry::HistogramSnapshot seconds = series.seconds.snapshot();
-      status.version = slot.live->version.version;
+      for (const auto& each : slot.live->others) {
+        DeploymentStatus other = status;
+        add_figures(*each, other);
+        status.others.push_back(std::move(other));
+      }
       status.memory_bytes = impl_->bytes_of(*slot.live);
-      status.requests = series.requests.value();
-      status.errors = series.errors.value();
-      status.rows = series.rows.value();
-      status.joined = series.joined.value();
-      status.refused = series.refused.value();
-      status.waiting = slot.live->batcher == nullptr ? 0 : slot.live->batcher->waiting();
-      add_phase_figures(series, status);
-      add_cache_figures(*slot.live, status);
-      status.last_request = Timestamp{series.last_nanos.load(std::memory_order_relaxed)};
-      status.seconds_total = seconds.sum_seconds;
-      status.p50_ms = seconds.quantile_seconds(0.5) * 1e3;
-      status.p99_ms = seconds.quantile_seconds(0.99) * 1e3;
-      status.latency = seconds;
+      add_phase_figures(*slot.live->series, status);
+      add_figures(*slot.live, status);
     }
     statuses.push_back(std::move(status));
   }

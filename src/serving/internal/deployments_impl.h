@@ -29,6 +29,7 @@ struct Series {
   telemetry::Histogram& seconds;
   telemetry::Counter& joined;
   telemetry::Counter& refused;
+  telemetry::Counter& fallbacks;
   std::array<telemetry::Histogram*, kPhases.size()> phases;  // The deployment's, of all versions.
   std::atomic<std::int64_t> last_nanos = 0;  // Of the epoch: when it was asked last.
 
@@ -64,7 +65,7 @@ struct Slot {
   enum class Rest : std::uint8_t { kAwake, kDrowsy, kAsleep, kWaking };
   Rest rest = Rest::kAwake;
   std::int64_t slept_version = 0;   // What answered before it was unloaded, or would have.
-  bool prefetched = false;          // kWaking although nobody asked.
+  bool asked = false;               // Somebody wants it now: others leave for it, if they may.
   bool for_memory = false;          // It is asleep because others needed its memory.
   std::int64_t rest_bytes = 0;      // What it will need when it is loaded.
   Timestamp used{};                 // When it was asked last before it was unloaded.
@@ -118,7 +119,8 @@ struct Deployments::Impl {
   mutable std::set<Key> wakes FALAJ_GUARDED_BY(waking) = {};  // Being loaded by somebody who asked.
   unsigned processors = 1;                                    // That each model may run on at once.
   std::shared_ptr<budget::MemoryBudget> memory = nullptr;
-  rollout::Recordings* recordings = nullptr;  // Null: nothing is recorded.
+  rollout::Recordings* recordings = nullptr;               // Null: nothing is recorded.
+  std::function<std::int64_t()> steady = monotonic_nanos;  // What deadlines go by.
 
   Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
   Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version, Table& next)
@@ -166,6 +168,23 @@ struct Deployments::Impl {
   Result<Inference> run_shared(const LiveModel& live, const InferJob& job) const;
   void submit(const std::shared_ptr<const LiveModel>& live, InferJob job, std::int64_t begun,
               InferDone done) const;
+
+  // deployments_fallback.cc
+  // `before`: what serves now; may be null.
+  Status add_fallback(const Deployment& declared, const LiveModel* before, LiveModel& live);
+  Result<registry::ModelVersion> fallback_version(const ProjectName& project,
+                                                  const Deployment& declared);
+  // Hands a request that `live` would answer too late to its fallback. False: it has none, or it is
+  // too late for any.
+  bool fall_back(const std::shared_ptr<const LiveModel>& live, batching::Job late,
+                 const std::string& request_id, std::int64_t begun, const InferDone& done) const;
+
+  // deployments_versions.cc
+  // The numbers of the further versions that are wanted beside `version`, ascending.
+  Result<std::vector<std::int64_t>> wanted_versions(const ProjectName& project,
+                                                    const Deployment& declared,
+                                                    std::int64_t version);
+  Status add_versions(const storage::Object& object, const Slot& slot, LiveModel& live);
 
   // deployments_cached.cc
   static void renew_answers(Slot& slot);
