@@ -19,7 +19,7 @@ std::string json_of(std::string_view text) {
 
 TEST(Pbtxt, reads_every_form_of_a_value) {
   EXPECT_EQ(json_of("a: 1 a: -0x10, b: 017; c: 1.5e1f # a comment\nd: true e: KIND_CPU"),
-            R"({"a":[1,-16],"b":[15],"c":[15],"d":[true],"e":["KIND_CPU"]})");
+            R"({"a":[1,-16],"b":[15],"c":[15.0],"d":[true],"e":["KIND_CPU"]})");
   EXPECT_EQ(json_of("a { b: [ 1, 2 ] } a < c: 'x' > d: { } e: []"),
             R"({"a":[{"b":[1,2]},{"c":["x"]}],"d":[{}],"e":[]})");
   EXPECT_EQ(json_of(R"(a: "two " 'pieces' "\x41\102\n\"")"), R"({"a":["two piecesAB\n\""]})");

@@ -85,7 +85,8 @@ class Parser {
     if (values.is_null()) values = Value::array();
     const bool colon = take(':');
     skip_space();
-    if (peek() != '{' && peek() != '<' && !colon) {
+    // A list of messages needs no colon either.
+    if (!colon && peek() != '{' && peek() != '<' && peek() != '[') {
       return wrong("'" + name + "' has neither ':' nor a message");
     }
     if (!take('[')) {

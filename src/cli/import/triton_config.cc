@@ -52,7 +52,7 @@ const Value& one(const Value& message, std::string_view field) {
 
 std::string text_of(const Value& message, std::string_view field) {
   const Value& value = one(message, field);
-  return value.is_text() ? value.as_text() : std::string();
+  return value.is_string() ? value.as_string() : std::string();
 }
 
 // Everything in the config that cannot be done, to be told at once.

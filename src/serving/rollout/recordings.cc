@@ -247,6 +247,7 @@ Result<std::int64_t> Recordings::count(const std::string& project,
 
 Status Recordings::erase(const ProjectName& project) {
   MutexLock lock(keeping_);
+  ++erasures_;
   for (const auto& recorder : recorders({project.str(), ""})) {
     while (recorder->waiting_.try_pop().has_value()) continue;
   }

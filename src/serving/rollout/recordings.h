@@ -92,6 +92,8 @@ class Recordings {
   Result<std::int64_t> count(const std::string& project, const std::string& deployment) const;
   // Everything of the project, and what waits; gone from the store when it returns.
   Status erase(const ProjectName& project);
+  // How often erase() was called: who holds what read() gave looks whether it still may.
+  std::uint64_t erasures() const { return erasures_.load(); }
 
  private:
   using Key = std::pair<std::string, std::string>;  // Project, deployment.
@@ -108,6 +110,7 @@ class Recordings {
   storage::SqlStore& sql_;
   storage::BlobStore& blobs_;
   const Clock& clock_;
+  std::atomic<std::uint64_t> erasures_{0};
   Mutex keeping_;  // One writer at a time: what is erased is not written meanwhile.
   std::map<Key, Recorder::Whose> cleaned_ FALAJ_GUARDED_BY(keeping_);
   mutable Mutex mutex_;  // Held for a look only.

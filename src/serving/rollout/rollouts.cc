@@ -28,6 +28,7 @@ struct ReplayRun {
   std::vector<Recorded> requests;  // Oldest first.
   std::size_t left = 0;            // The newest are put first.
   ReplayEvidence evidence;
+  std::uint64_t erasures = 0;  // When they were read.
 };
 
 // A rollout that runs, in memory.
@@ -450,8 +451,9 @@ Result<Left> Rollouts::Impl::go_on_replaying(const Record& record, const LiveMod
     if (active == nullptr) return Left::kSome;
     run = active->replaying;
   }
-  if (run == nullptr) {
+  if (run == nullptr || run->erasures != recordings.erasures()) {  // Somebody may be erased.
     run = std::make_shared<ReplayRun>();
+    run->erasures = recordings.erasures();
     run->requests = FALAJ_TRY(recordings.read(record.key.first, record.deployment));
     run->left = run->requests.size();
   }
