@@ -166,8 +166,7 @@ Status LocalQueue::room(const ProjectName& project) const {
   return store_.room(project, 1);
 }
 
-Status LocalQueue::check_submission(const security::RequestContext& context,
-                                    const JobSpec& spec) const {
+Status LocalQueue::check_submission(const security::RequestContext& context, JobSpec& spec) const {
   const bool command = spec.type == kCommandType;
   if (command && executor_ == nullptr) {
     return Error(Code::kUnavailable, "nothing here runs commands");
@@ -182,6 +181,8 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
   }
   Scene scene;
   auto sharing = FALAJ_TRY(store_.sharing());
+  const std::string& named = spec.request.priority_class;
+  if (!named.empty()) spec.request.priority = FALAJ_TRY(priority_of(sharing.policy, named));
   scene.machine = machine_as(sharing);
   scene.queues = std::move(sharing.queues);
   scene.policy = std::move(sharing.policy);

@@ -43,7 +43,7 @@ Grant LocalQueue::grant_of(const JobId& id) const {
   const auto at = line_.find(id);
   if (at == line_.end()) return {};
   const Candidate& own = at->second;
-  return {own.gpus, own.workers, own.numa, own.mig_start};
+  return {own.gpus, own.workers, own.numa, own.mig_start, own.sequence};
 }
 
 // Writes down that an attempt begins, with the decision that admitted it.
