@@ -34,7 +34,7 @@ struct JobChoice {
   std::string name;
   std::string queue;
   std::string runtime;
-  std::int64_t priority = 0;
+  std::string priority = "0";  // A number, or a class of the policy.
   double cpus = 1;
   std::string memory = "512Mi";
   std::int64_t gpus = 0;

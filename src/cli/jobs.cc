@@ -124,6 +124,14 @@ Value after_of(const std::string& text) {
   return value;
 }
 
+// A number, or the name of a class.
+Value priority_value(const std::string& text) {
+  std::int64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool all = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  return all ? Value(number) : Value(text);
+}
+
 Result<Value> body_of(const JobChoice& choice) {
   Value body;
   body["command"] = Value::array();
@@ -133,7 +141,7 @@ Result<Value> body_of(const JobChoice& choice) {
   body["resources"]["gpus"] = choice.gpus;
   if (!choice.disk.empty()) body["resources"]["disk"] = choice.disk;
   if (choice.bound) body["resources"]["bound"] = true;
-  body["priority"] = choice.priority;
+  body["priority"] = priority_value(choice.priority);
   body["attempts_max"] = choice.attempts_max;
   if (!choice.name.empty()) body["name"] = choice.name;
   if (!choice.queue.empty()) body["queue"] = choice.queue;

@@ -73,7 +73,9 @@ void add_request(CLI::App& command, JobChoice& choice) {
                      "What it may keep in its folder (default: jobs.disk_max)");
   command.add_option("--queue", choice.queue, "Queue of the project (default: its default)");
   command.add_option("--runtime", choice.runtime, "Runtime of the project (default: the machine)");
-  command.add_option("--priority", choice.priority, "Higher goes first, -1000 to 1000")
+  command
+      .add_option("--priority", choice.priority,
+                  "Higher goes first, -1000 to 1000; or the name of one of the policy's priorities")
       ->capture_default_str();
   command.add_option("--time-max", choice.time_max, "Stopped after this: 90s, 2h");
   command.add_option("--deadline", choice.deadline,
@@ -371,9 +373,13 @@ void Tree::add_topology() {
   CLI::App* command = local(root_, "topology",
                             "What the scheduler sees of a machine: processors, memory, GPUs and "
                             "which of them are near each other",
-                            [this] { return done(show_topology(words_.file, session().format)); });
+                            [this] {
+                              const auto as = words_.node ? TopologyAs::kNode : TopologyAs::kTable;
+                              return done(show_topology(words_.file, as, session().format));
+                            });
   command->add_option("file", words_.file, "XML of lstopo --of xml (hwloc 2); - for standard input")
       ->required();
+  command->add_flag("--node", words_.node, "As a Node object, for falaj apply");
   add_output(*command);
 }
 
