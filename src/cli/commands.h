@@ -1,5 +1,4 @@
 // cli/commands.h — what each command does, once its words are parsed (cli.cc).
-//
 // Every command prints its answer itself and returns why it failed, which becomes the exit code.
 #pragma once
 
@@ -129,8 +128,7 @@ struct LaunchChoice {
 // Returns the exit code of the gang, 0 to 255, or that of a failure of ours.
 int launch_workers(const LaunchChoice& choice);
 
-// What a machine looks like to the scheduler, from the XML of `lstopo --of xml` (topology.cc).
-// kNode: as a Node object for `falaj apply`, what the file tells of it.
+// What the scheduler sees of a machine, from the XML of `lstopo --of xml`; or its Node object.
 enum class TopologyAs : std::uint8_t { kTable, kNode };
 Status show_topology(const std::string& file, TopologyAs as, OutputFormat format);
 

@@ -392,8 +392,7 @@ void Tree::add_topology() {
                             });
   command->add_option("file", words_.file, "XML of lstopo --of xml (hwloc 2); - for standard input")
       ->required();
-  command->add_flag("--node", words_.node,
-                    "As a Node object: falaj topology FILE --node | falaj apply -f -");
+  command->add_flag("--node", words_.node, "As a Node object, for falaj apply");
   add_output(*command);
 }
 

@@ -146,7 +146,7 @@ TEST(Admission, a_quota_lowered_under_running_jobs_stops_nobody_and_admits_nobod
   owner.name = "owner";
   owner.cpu = {1000, 0, kNoLimit};
   s.queues = {lowered, owner};
-  s.queues[0].cpu = {1100, kNoLimit, kNoLimit};
+  s.queues[0].cpu = {1100, 900, kNoLimit};
   s.jobs.push_back(job("d", 4, 1000));
   s.jobs[3].request.queue = "owner";
   v = judge(s, kNow);

@@ -116,8 +116,8 @@ std::int64_t decayed(std::int64_t use, std::int64_t held, Duration elapsed, Dura
 // Hierarchical DRF: the use of a queue and all below it is added up by flavor and its dominant part
 // of all nodes is taken; that is compared with those of the queues beside it (and of their parent's
 // own jobs). So a parent of one queue that fills the processors and one that fills the memory has
-// used the cluster once, not twice, and neither of the two more than its half. A queue that is alone
-// at its level is not compared.
+// used the cluster once, not twice, and neither of the two more than its half. A queue that is
+// alone at its level is not compared.
 std::vector<std::int64_t> overuse(const Snapshot& snapshot);
 
 }  // namespace falaj::scheduler

@@ -156,7 +156,8 @@ TEST(PolicyFile, is_read_strictly) {
   const auto file = decode_policy(
       *parse_json(
           R"({"order": {"attained": 500}, "preemption": {"order": "queue", "min_run": "1h"},
-          "reservations": 2, "priorities": {"urgent": 500, "batch": -100}, "queues": [{"tenant": "a", "nominal_gpus": 8}],
+          "reservations": 2, "priorities": {"urgent": 500, "batch": -100},
+          "queues": [{"tenant": "a", "nominal_gpus": 8}],
           "guard_rails": {"jct_worse_by": "1%", "jain_min": 0.9}})"),
       DecideOptions::default_policy());
   ASSERT_TRUE(file.ok()) << file.error().message;
