@@ -110,6 +110,22 @@ Result<Deployment::Versions> decode_versions(const Value& value, const std::stri
   return versions;
 }
 
+// When it may be unloaded until the next request.
+Status decode_scale(const Value& value, const std::string& where, Deployment& deployment) {
+  Fields fields(value, where);
+  deployment.idle = FALAJ_TRY(fields.duration("idle", Duration{}));
+  // Who says when it may be unloaded has clients that wait for it to be loaded.
+  const std::string full = FALAJ_TRY(fields.choice("when_full", {"unload", "stay"}));
+  if (full == "unload") deployment.when_full = Deployment::WhenFull::kUnload;
+  FALAJ_TRY(fields.finish());
+  const bool sound = deployment.idle >= kIdleMin && deployment.idle <= kIdleMax;
+  if (value.has("idle") && !sound) {
+    return Error(ErrorId::kOutOfRange,
+                 where + ": 'idle' must be a time such as 10m, from 1s to 365d");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Deployment> decode_deployment(const storage::Object& object) {
@@ -147,18 +163,8 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
     deployment.cache = FALAJ_TRY(decode_cache(cache, fields.where() + " cache"));
   }
   const Value scale = FALAJ_TRY(fields.object("scale"));
-  Fields scaling(scale, fields.where() + " scale");
-  deployment.idle = FALAJ_TRY(scaling.duration("idle", Duration{}));
-  const std::string full = FALAJ_TRY(scaling.choice("when_full", {"unload", "stay"}));
-  FALAJ_TRY(scaling.finish());
-  // Who says when it may be unloaded has clients that wait for it to be loaded.
-  if (object.spec.has("scale") && full == "unload") {
-    deployment.when_full = Deployment::WhenFull::kUnload;
-  }
-  const bool sound = deployment.idle >= kIdleMin && deployment.idle <= kIdleMax;
-  if (scale.has("idle") && !sound) {
-    return Error(ErrorId::kOutOfRange,
-                 scaling.where() + ": 'idle' must be a time such as 10m, from 1s to 365d");
+  if (object.spec.has("scale")) {
+    FALAJ_TRY(decode_scale(scale, fields.where() + " scale", deployment));
   }
   const Value record = FALAJ_TRY(fields.object("record"));
   if (object.spec.has("record")) {
