@@ -324,10 +324,8 @@ Status show_jobs(const Session& session, const std::string& id, JobView view, st
     const Value reply = FALAJ_TRY(connection->get("/api/v1/jobs"));
     Table table({"JOB", "WHAT", "STATUS", "ATTEMPTS", "CREATED", "ENDED", "ERROR"});
     for (const Value& job : items(reply["jobs"])) {
-      gpus_measured = gpus_measured || usage["gpus"].is_array();
-      rows.push_back({job.text("id"), what_of(job), job.text("status"), cell(job["attempts"]),
-                      cell(job["created_at"]), cell(job["ended_at"]),
-                      first_line(cell(job["error"]))});
+      table.add({job.text("id"), what_of(job), job.text("status"), cell(job["attempts"]),
+                 cell(job["created_at"]), cell(job["ended_at"]), first_line(cell(job["error"]))});
     }
     print(session.format, reply,
           table.empty() ? "no job in project '" + session.target.project + "'\n" : table.str());
@@ -435,13 +433,14 @@ Status show_job_usage(const Session& session) {
       usage = connection->get(path_of(job.text("id")) + "/usage").value_or(Value());
     }
     const Value& used = job["memory_bytes"];
-    table.add({job.text("id"), request.text("name"), request.text("queue", "default"),
-               cell(request["cpus"]), format_bytes(request.integer("memory")),
-               cell(request["gpus"]), cell(job["cpu_seconds"]),
-               used.is_null() ? "-" : format_bytes(used.as_int()), job.text("started_at"),
-               sparkline(column(usage, "cpus"), request.number("cpus"), kSmallWidth),
-               sparkline(column(usage, "memory_bytes"), request.number("memory"), kSmallWidth),
-               sparkline(column(usage, "gpus"), request.number("gpus"), kSmallWidth)});
+    gpus_measured = gpus_measured || usage["gpus"].is_array();
+    rows.push_back({job.text("id"), request.text("name"), request.text("queue", "default"),
+                    cell(request["cpus"]), format_bytes(request.integer("memory")),
+                    cell(request["gpus"]), cell(job["cpu_seconds"]),
+                    used.is_null() ? "-" : format_bytes(used.as_int()), job.text("started_at"),
+                    sparkline(column(usage, "cpus"), request.number("cpus"), kSmallWidth),
+                    sparkline(column(usage, "memory_bytes"), request.number("memory"), kSmallWidth),
+                    sparkline(column(usage, "gpus"), request.number("gpus"), kSmallWidth)});
   }
   if (gpus_measured) heads.emplace_back("GPUS OVER TIME");
   Table table(heads);

@@ -308,15 +308,17 @@ int leave_root(const SandboxPlan& plan) {
 // A /proc of its own that shows what it may trace, and Landlock grants that of nobody outside:
 // other jobs' command lines and environments are not there. Only who may mount can have one, and a
 // namespace of users does not make one such.
-int hide_processes(const SandboxPlan& plan) {
-  if (!plan.privileged) return EPERM;
-  if (!plan.landlock_files.open()) return ENOSYS;
+int make_view() {
   if (::unshare(CLONE_NEWNS) != 0) return errno;
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return errno;
-  if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=ptraceable") !=
-      0) {
-    return errno;
-  }
+  const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  return ::mount("proc", "/proc", "proc", flags, "hidepid=ptraceable") == 0 ? 0 : errno;
+}
+
+int hide_processes(const SandboxPlan& plan, Seen seen) {
+  if (!plan.privileged) return EPERM;
+  if (!plan.landlock_files.open()) return ENOSYS;
+  if (const int error = seen == Seen::kEntered ? 0 : make_view(); error != 0) return error;
   landlock_path_beneath_attr rule{};
   rule.allowed_access = plan.landlock_read;
   rule.parent_fd = ::open("/proc", O_PATH | O_CLOEXEC);
@@ -538,12 +540,20 @@ void StepReport::add(Step step, int error) {
   [[maybe_unused]] const ssize_t written = ::write(pipe_, &record, sizeof record);
 }
 
-void put_on_sandbox(const SandboxPlan& plan, StepReport& report) {
+Seen enter_view(const SandboxPlan& plan) {
+  const bool wanted = plan.enabled && plan.privileged && plan.view_mounts >= 0;
+  // Without Landlock the processes of all who are in it would be seen.
+  if (!wanted || !plan.landlock_files.open()) return Seen::kOwn;
+  if (::setns(plan.view_mounts, CLONE_NEWNS) != 0) return Seen::kOwn;
+  return ::fchdir(plan.view_root) == 0 && ::chroot(".") == 0 ? Seen::kEntered : Seen::kLost;
+}
+
+void put_on_sandbox(const SandboxPlan& plan, Seen seen, StepReport& report) {
   if (!plan.enabled) return;
   const int namespaces = enter_namespaces(plan);
   // Who was given the machine's network did not ask for one of its own.
   if (!plan.network || namespaces != 0) report.add(Step::kNamespaces, namespaces);
-  report.add(Step::kProcesses, hide_processes(plan));
+  report.add(Step::kProcesses, hide_processes(plan, seen));
   report.add(Step::kUsers, plan.privileged ? leave_root(plan) : namespaces);
   report.add(Step::kLandlockFiles, plan.landlock_files.open()
                                        ? restrict_with(plan.landlock_files.get())

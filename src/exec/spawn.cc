@@ -156,9 +156,11 @@ void arrange_descriptors(const Launch& launch) {
   bind_without_group(launch, report);
   arrange_descriptors(launch);
   limit_files(launch);
+  const Seen seen = enter_view(launch.sandbox);
+  if (seen == Seen::kLost) give_up(launch, Step::kSetUp);
   if (::chdir(launch.work_dir) != 0) give_up(launch, Step::kWorkFolder);
   report.add(Step::kNoNewPrivileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno);
-  put_on_sandbox(launch.sandbox, report);
+  put_on_sandbox(launch.sandbox, seen, report);
   insist(launch, report);
   if (launch.keeps_orphans) ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   // Last, because a change of credentials clears it; and the parent may be gone already.
@@ -395,8 +397,7 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group, const Fd& network,
-                      Orphans orphans) {
+Result<Spawned> spawn(const ChildSpec& spec, const SpawnOptions& options) {
   if (spec.argv.empty() || !spec.argv.front().starts_with('/')) {
     return Error(Code::kInvalidArgument, "a child's program must be an absolute path");
   }
@@ -406,10 +407,14 @@ Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group, const Fd
   {
     ChildEnds theirs;
     FALAJ_TRY(open_ends(spec, ours, theirs));
-    Launch launch = lay_out(spec, group, theirs);
+    Launch launch = lay_out(spec, options.group, theirs);
     launch.sandbox.required = required;
-    launch.keeps_orphans = orphans == Orphans::kItsOwn;
-    if (!spec.sandbox.network) launch.sandbox.network_fd = network.get();
+    launch.keeps_orphans = options.orphans == Orphans::kItsOwn;
+    if (!spec.sandbox.network) launch.sandbox.network_fd = options.network;
+    if (options.view != nullptr) {
+      launch.sandbox.view_mounts = options.view->mounts.get();
+      launch.sandbox.view_root = options.view->root.get();
+    }
     out.pid = fork_child(launch);
     if (out.pid < 0) return failed("fork");
   }

@@ -128,6 +128,10 @@ std::unique_ptr<ControlGroup> make_group(const Limits& limits, const std::string
   return std::move(group).value();
 }
 
+bool has(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // Those that wards without a group left behind: each kept its own until it ended, so whoever is a
 // child of the main thread, which starts nothing itself, is nobody's any more. False while there
 // are some. Call it on the main thread.
@@ -175,14 +179,18 @@ Result<std::unique_ptr<Supervised>> Supervised::begin(const ChildSpec& spec,
   const bool own_network = options.networks != nullptr && spec.sandbox.enabled &&
                            !spec.sandbox.network && ::geteuid() == 0;
   if (own_network) out->network_ = options.networks->take();
+  ViewPtr view;
+  if (spec.sandbox.enabled && ::geteuid() == 0) out->views_ = options.views;
+  if (out->views_ != nullptr) view = out->views_->take(monotonic_nanos());
   // Without a group nothing else tells whose a process is that has left its session.
   const bool alone = options.group == GroupUse::kAlways && !out->group_;
   out->keeps_orphans_ = alone;
   if (alone) ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  out->process_ = FALAJ_TRY(spawn(spec, out->group_.get(), out->network_,
-                                  alone ? Orphans::kItsOwn : Orphans::kOfTheMachine));
+  out->process_ = FALAJ_TRY(spawn(spec, {out->group_.get(), out->network_.get(), view.get(),
+                                         alone ? Orphans::kItsOwn : Orphans::kOfTheMachine}));
   // It made its own, then: looked at now, since a short one is gone in a moment.
   if (own_network && !out->network_.open()) out->network_ = network_of(out->process_.pid);
+  if (out->views_ != nullptr && !view) out->made_view_ = view_of(out->process_.pid);
   return out;
 }
 
@@ -194,6 +202,9 @@ Result<bool> Supervised::has_begun() {
     refused_.push_back(name);
   }
   started_ = monotonic_nanos();
+  if (made_view_ && has(process_.protections, "hidden-processes")) {
+    views_->keep(std::exchange(made_view_, nullptr), started_);
+  }
   if (limits.run_time_max.nanos > 0) stop_at_ = started_ + limits.run_time_max.nanos;
   watch_memory_ = limits.memory_bytes_max > 0 && !process_.in_memory_group;
   if (limits.disk_bytes_max > 0) {
@@ -301,11 +312,8 @@ ChildExit Supervised::reap() {
   while (::wait4(process_.pid, &status, 0, &usage) < 0 && errno == EINTR) {
   }
   // In a network that was the machine's, or that it could change, nobody else is to be put.
-  const auto held = [this](std::string_view name) {
-    return std::find(process_.protections.begin(), process_.protections.end(), name) !=
-           process_.protections.end();
-  };
-  network_clean_ = group_ && process_.in_memory_group && held("netns") && held("landlock");
+  network_clean_ = group_ && process_.in_memory_group && has(process_.protections, "netns") &&
+                   has(process_.protections, "landlock");
   end.protections = std::move(process_.protections);
   end.protections_refused = std::move(refused_);
   const bool signalled = WIFSIGNALED(status);

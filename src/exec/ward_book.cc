@@ -292,7 +292,8 @@ void WardBook::begin(Entry& entry) {
   entry.gpus = spec.gpus;
   if (entry.gpus != 0) watch_gpus();
   ++beginning_;
-  starters_->start(serial, std::move(child), {GroupUse::kAlways, tag_, &groups_, &networks_});
+  starters_->start(serial, std::move(child),
+                   {GroupUse::kAlways, tag_, &groups_, &networks_, &views_});
 }
 
 void WardBook::take_started() {
@@ -451,6 +452,7 @@ void WardBook::work(std::int64_t now) {
   }
   for (Entry* entry : dying) finish(*entry);
   std::erase_if(emptied_, [](const auto& group) { return group->try_remove(); });
+  views_.drop_old(now);
   for (; committed_ > 0 && beginning_ < kBeginningMax; --committed_) {
     Entry& entry = entries_.find(accepted_.front())->second;
     accepted_.pop_front();

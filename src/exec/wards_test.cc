@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "exec/internal/ward_door.h"
@@ -448,6 +449,43 @@ TEST_F(WardsTest, keep_their_sandbox) {
     GTEST_SKIP() << "this kernel has no Landlock";
   }
   EXPECT_EQ(text_of(folder_ + "/log"), "refused\n");
+}
+
+// Of root's: they are in one mount namespace, and none sees the processes of another.
+TEST_F(WardsTest, share_a_view_of_the_machine_and_are_not_in_it) {
+  const auto sandboxed = [&](const std::string& script, const std::string& log) {
+    WardSpec spec = shell(script, log);
+    spec.sandbox.enabled = true;
+    spec.sandbox.read_write = {folder_};
+    return spec;
+  };
+  start("other", sandboxed("exec cat " + fifo(), "other"));
+  const pid_t other = wait_pid("other");
+  if (!::testing::Value(wards_->get("other")->protections,
+                        ::testing::Contains("hidden-processes"))) {
+    GTEST_SKIP() << "this machine does not grant it";
+  }
+  const std::string look =
+      "readlink /proc/self/ns/mnt; pwd; echo /proc/[0-9]* > seen; ls -d /proc/";
+  // A view is entered for a second: on a slow machine the second one may come too late.
+  std::string before;
+  for (int i = 0; i < 50; ++i) {
+    const std::string id = "w" + std::to_string(i);
+    start(id, sandboxed(look + std::to_string(other), id));
+    const Ward ward = wait_end(id);
+    EXPECT_NE(ward.end->code, 0) << "it has seen the other";
+    const std::string said = text_of(folder_ + "/" + id);
+    EXPECT_NE(said.find("\n" + folder_ + "\n"), std::string::npos) << said;
+    EXPECT_EQ(text_of(folder_ + "/seen").find("/proc/" + std::to_string(other) + " "),
+              std::string::npos);
+    EXPECT_THAT(ward.protections, ::testing::Contains("hidden-processes"));
+    const std::string mounts = said.substr(0, said.find('\n'));
+    EXPECT_NE(mounts, std::filesystem::read_symlink("/proc/self/ns/mnt").string());
+    if (mounts == before) break;
+    before = mounts;
+    EXPECT_LT(i, 49) << "never shared";
+  }
+  std::ofstream(folder_ + "/fifo") << "go";
 }
 
 TEST_F(WardsTest, are_bound_to_processors_and_held_back_at_the_disk) {

@@ -55,6 +55,8 @@ struct SandboxPlan {
   std::string gid_map;
   bool privileged = false;
   int network_fd = -1;   // A network to enter instead of making one; the parent's.
+  int view_mounts = -1;  // A view (exec/internal/views.h) to enter instead of making one, …
+  int view_root = -1;    // … and its root.
   StepSet required = 0;  // What must be granted before the program may run.
 };
 
@@ -78,8 +80,15 @@ struct StepRecord {
   std::int32_t error;
 };
 
-// Runs in the child.
-void put_on_sandbox(const SandboxPlan& plan, StepReport& report);
+// What follows runs in the child. First it enters the plan's view, if there is one, and then goes
+// to its work folder.
+enum class Seen : std::uint8_t {
+  kOwn,      // None was entered: put_on_sandbox() makes one.
+  kEntered,  //
+  kLost,     // It is half-way in, and must not go on.
+};
+Seen enter_view(const SandboxPlan& plan);
+void put_on_sandbox(const SandboxPlan& plan, Seen seen, StepReport& report);
 
 // The steps of these names. kInvalidArgument for a name that is no protection.
 Result<StepSet> steps_named(const std::vector<std::string>& names);

@@ -11,6 +11,7 @@
 #include "exec/child.h"
 #include "exec/internal/control_group.h"
 #include "exec/internal/fd.h"
+#include "exec/internal/views.h"
 
 namespace falaj::exec::internal {
 
@@ -25,17 +26,22 @@ struct Spawned {
   bool in_memory_group = false;
 };
 
-// Makes a process, which sets itself up and becomes the program by itself; take_report() tells.
-// Where it can, it uses our memory until then and this thread waits for it: a millisecond or more.
-// The child dies with the calling *thread* (PR_SET_PDEATHSIG), so that no job outlives its server:
-// call this on a thread that lives until the child has been reaped. `group` may be null; `network`
-// is entered instead of a new one, if it is open and the sandbox asks for one of its own.
 enum class Orphans : std::uint8_t {
   kOfTheMachine,  // What its children leave behind goes to whoever takes them.
   kItsOwn,        // … stays with it until it ends, and then goes to its parent.
 };
-Result<Spawned> spawn(const ChildSpec& spec, const ControlGroup* group, const Fd& network,
-                      Orphans orphans);
+struct SpawnOptions {
+  const ControlGroup* group = nullptr;  // To be put into.
+  int network = -1;            // Entered instead of a new one, if the sandbox asks for one.
+  const View* view = nullptr;  // The same, for what a sandboxed child of root sees.
+  Orphans orphans = Orphans::kOfTheMachine;
+};
+
+// Makes a process, which sets itself up and becomes the program by itself; take_report() tells.
+// Where it can, it uses our memory until then and this thread waits for it: a millisecond or more.
+// The child dies with the calling *thread* (PR_SET_PDEATHSIG), so that no job outlives its server:
+// call this on a thread that lives until the child has been reaped.
+Result<Spawned> spawn(const ChildSpec& spec, const SpawnOptions& options);
 
 enum class Beginning : std::uint8_t { kNotYet, kBegun };
 // What the child has reported since; does not wait. An error says why it did not become the

@@ -14,6 +14,7 @@
 #include "exec/internal/folder_meter.h"
 #include "exec/internal/networks.h"
 #include "exec/internal/spawn.h"
+#include "exec/internal/views.h"
 
 namespace falaj::exec::internal {
 
@@ -27,6 +28,7 @@ struct SupervisedOptions {
   std::string group_tag;          // See ControlGroup::create.
   SpareGroups* groups = nullptr;  // Where a control group may come from that was used before.
   Networks* networks = nullptr;   // Where a sandbox's own network comes from, if not from nowhere.
+  Views* views = nullptr;         // The same for what it sees; outlives the child.
 };
 
 // What a process and its descendants have used so far. 0 where the kernel does not say.
@@ -84,6 +86,8 @@ class Supervised {
   ChildSpec spec_;
   std::unique_ptr<ControlGroup> group_;
   Fd network_;
+  Views* views_ = nullptr;      // If it may share one …
+  ViewPtr made_view_;           // … and made it, until it is known whether that hides processes.
   bool network_clean_ = false;  // Known once it was reaped.
   bool keeps_orphans_ = false;  // For want of a group.
   Spawned process_;

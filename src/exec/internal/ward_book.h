@@ -119,6 +119,7 @@ class WardBook {
   Processors processors_ = Processors::of_this_machine();
   SpareGroups groups_;
   Networks networks_;
+  Views views_;
   GpuMeter gpu_meter_;
   std::unique_ptr<Starters> starters_;  // Last: its threads use these.
 };
