@@ -85,6 +85,7 @@ struct AuditOptions {
 // The settings features.*.
 struct FeatureOptions {
   std::int64_t join_memory = std::int64_t{1} << 30;  // Of freezing a training set.
+  std::int64_t online_memory = 0;                    // Of the newest rows; 0: no bound.
   std::int64_t parity_every = 1'000;  // One online reply of so many is asked again offline.
 };
 

@@ -223,6 +223,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.keys = key_options_of(settings);
   options.online = online_options_of(settings);
   options.features.join_memory = settings.integer("features.join_memory");
+  options.features.online_memory = settings.integer("features.online_memory");
   options.features.parity_every = settings.integer("features.parity_every");
   options.identity = identity_settings_of(settings);
   options.http.host = settings.text("server.host");

@@ -10,8 +10,8 @@ Result<Features> wire_features(const FeatureOptions& options, Storage& storage,
   parts.parity = std::make_unique<features::Parity>(
       features::ParityServices{*storage.sql, *storage.blobs, *storage.audit, metrics, clock},
       *parts.samples);
-  parts.online = FALAJ_TRY(
-      features::Online::open(*storage.sql, *storage.kv, *storage.blobs, {parts.samples.get()}));
+  parts.online = FALAJ_TRY(features::Online::open(*storage.sql, *storage.kv, *storage.blobs,
+                                                  {parts.samples.get(), options.online_memory}));
   parts.ingest = std::make_unique<features::Ingest>(*storage.sql, *storage.blobs, *parts.online,
                                                     *storage.audit, metrics, clock);
   parts.pushes = std::make_unique<features::Pushes>(*parts.ingest, *storage.blobs, *storage.audit,

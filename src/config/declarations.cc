@@ -35,6 +35,10 @@ const std::vector<Setting> kSettings = {
      "About what freezing a training set may hold besides its spine; past it the spine is joined "
      "in several passes. The set's bytes do not depend on it.",
      kMi, 64 * kTi},
+    {"features.online_memory", kBytes, "0",
+     "About what the newest rows of all feature views may take in memory; past it those that were "
+     "not read for long are read from the durable copy; 0: no bound.",
+     0, 64 * kTi},
     {"features.parity_every", kInteger, "1000",
      "One online reply of so many is asked again of the offline join, and counted if they differ; "
      "0: none.",

@@ -18,6 +18,7 @@
 #include "features/internal/online_computed.h"
 #include "features/internal/online_read.h"
 #include "features/internal/online_rows.h"
+#include "features/internal/plan_cache.h"
 #include "features/internal/plan_name.h"
 #include "features/internal/segments.h"
 #include "features/internal/view_copy.h"
@@ -35,8 +36,6 @@ using table::Column;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kViewsMax = 16'384;
-// Kept; more are forgotten all at once and made again.
-constexpr std::size_t kPlansMax = 4'096;
 // Published commits that may wait for their durable copy; the next publish waits for a place.
 constexpr std::size_t kCopiesMax = 4;
 
@@ -65,7 +64,8 @@ class OnlineRows final : public Online {
         kv_(kv),
         blobs_(blobs),
         parity_(options.parity),
-        copiers_({"online", 1, kCopiesMax}),
+        memory_max_(options.memory_max),
+        copiers_({"online", 1, kCopiesMax + 1}),
         loader_({"online-load", 1, 1}) {}
   // What was not copied yet is caught up with at the next start.
   ~OnlineRows() override {
@@ -108,14 +108,14 @@ class OnlineRows final : public Online {
 
   Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
                                                  const std::string& service) override {
-    return planned({project.str(), plan_name(service)},
-                   [&] { return plan_service(project.str(), service); });
+    return plans_.get({project.str(), plan_name(service)},
+                      [&] { return plan_service(project.str(), service); });
   }
 
   Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
                                                  const std::vector<ServiceView>& wanted,
                                                  NameStyle names) override {
-    return planned({project.str(), plan_name(wanted, names)}, [&] {
+    return plans_.get({project.str(), plan_name(wanted, names)}, [&] {
       FeatureService asked;
       asked.views = wanted;
       asked.names = names;
@@ -125,13 +125,13 @@ class OnlineRows final : public Online {
 
   std::shared_ptr<const OnlinePlan> known_plan(const ProjectName& project,
                                                const std::string& service) const override {
-    return known_plan({project.str(), plan_name(service)});
+    return plans_.known({project.str(), plan_name(service)});
   }
 
   std::shared_ptr<const OnlinePlan> known_plan(const ProjectName& project,
                                                const std::vector<ServiceView>& wanted,
                                                NameStyle names) const override {
-    return known_plan({project.str(), plan_name(wanted, names)});
+    return plans_.known({project.str(), plan_name(wanted, names)});
   }
 
   void read(const OnlinePlan& plan, std::span<const KeyPart> keys, Timestamp now,
@@ -140,7 +140,7 @@ class OnlineRows final : public Online {
     if (plan.computed != nullptr || sampled) {
       thread_local OnlineAnswer answer;
       if (sampled) {
-        look_up_all(plan, keys, {now, {}}, answer);
+        look_up_all(plan, keys, {now, {}}, Elsewhere::kFetch, answer);
         parity_->take(plan, keys, {now, {}}, answer, 0);
       } else {
         read(plan, keys, OnlineAsk{now, {}}, answer);
@@ -152,8 +152,9 @@ class OnlineRows final : public Online {
       out.statuses.assign(plan.columns.size(), FeatureStatus::kNotFound);
       out.oldest_event = Timestamp::max();
       out.too_large = false;
+      out.failed.reset();
       return look_up(
-          plan, keys, {commit, now},
+          plan, keys, {commit, now, Elsewhere::kFetch, out.failed},
           [&](const OnlinePlan::View& view, std::size_t column, const RowView& row) {
             fill_numbers(plan, view, column, row, now, out);
           },
@@ -165,16 +166,12 @@ class OnlineRows final : public Online {
 
   void read(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
             OnlineAnswer& out) const override {
-    if (plan.computed != nullptr) {
-      thread_local OnlineAnswer found;
-      read(plan.computed->reads, keys, ask, found);
-      return compute(*plan.computed, keys, ask.now, found, out);
-    }
-    look_up_all(plan, keys, ask, out);
-    if (is_sampled() && !keys.empty()) {
-      const std::size_t rows = keys.size() / plan.keys.size();
-      parity_->take(plan, keys, ask, out, out.commit % rows);
-    }
+    read_or_leave(plan, keys, ask, Elsewhere::kFetch, out);
+  }
+
+  bool read_now(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
+                OnlineAnswer& out) const override {
+    return read_or_leave(plan, keys, ask, Elsewhere::kLeave, out);
   }
 
   Status make_sure(const ProjectName& project, const std::string& view) override {
@@ -227,6 +224,8 @@ class OnlineRows final : public Online {
     wait_for_copies(0);
     std::vector<storage::KvWrite> batch;
     for (const std::string& key : keys) batch.push_back({kRowMark + key, std::nullopt});
+    const ViewIndex::Hold hold(*state->index);
+    FALAJ_TRY(bring_in(kv_, *state, keys));  // So that it is known which of them there were.
     FALAJ_TRY(kv_.write(state->owner(), batch));
     std::uint64_t removed = 0;
     for (const std::string& key : keys) {
@@ -275,11 +274,7 @@ class OnlineRows final : public Online {
     return state == states_.end() ? 0 : state->second->index->keys();
   }
 
-  void definitions_changed() override {
-    const MutexLock lock(plans_mutex_);
-    ++epoch_;
-    plans_.clear();
-  }
+  void definitions_changed() override { plans_.clear(); }
 
  private:
   // Indexes of earlier definitions: plans made before may still read them.
@@ -300,12 +295,18 @@ class OnlineRows final : public Online {
     }
   }
 
-  // Reads at the newest commit, again when rows of it were replaced meanwhile.
+  // What becomes of a reading whose rows are not all in memory.
+  enum class Elsewhere : std::uint8_t { kFetch, kLeave };
+  enum class Looked : std::uint8_t { kDone, kAgain, kLeft };
+
+  // Reads at the newest commit, again when rows of it were replaced meanwhile. False when it was
+  // left.
   template <class Read>
-  void at_one_commit(std::uint64_t& commit, Read read) const {
+  bool at_one_commit(std::uint64_t& commit, Read read) const {
     for (;;) {
       commit = horizon_.commit();
-      if (read(commit)) return;
+      const Looked looked = read(commit);
+      if (looked != Looked::kAgain) return looked == Looked::kDone;
       std::this_thread::yield();
     }
   }
@@ -313,46 +314,86 @@ class OnlineRows final : public Online {
   struct Moment {
     std::uint64_t commit;
     Timestamp now;
+    Elsewhere elsewhere;
+    std::optional<Error>& failed;
   };
 
   // found(view, column, row) for each view that has one, and window(column, cell) for each feature
-  // over a window; false when that commit is gone.
+  // over a window; again when that commit is gone.
   template <class Found, class Window>
-  bool look_up(const OnlinePlan& plan, std::span<const KeyPart> keys, const Moment& at, Found found,
-               Window window) const {
+  Looked look_up(const OnlinePlan& plan, std::span<const KeyPart> keys, const Moment& at,
+                 Found found, Window window) const {
     thread_local std::string key;
     std::size_t column = 0;
     for (const OnlinePlan::View& view : plan.views) {
       key.clear();
       for (const std::size_t part : view.key_names) append_part(key, keys[part]);
-      const ViewIndex* index = slots_[view.slot].load(std::memory_order_acquire);
-      const auto seen =
-          index->read(key, at.commit, [&](const RowView& row) { found(view, column, row); });
-      if (seen == ViewIndex::Seen::kTooNew) return false;
+      const ViewState* state = slots_[view.slot].load(std::memory_order_acquire);
+      const auto take = [&](const RowView& row) { found(view, column, row); };
+      const auto seen = state->index->read(key, at.commit, take);
+      if (seen == ViewIndex::Seen::kTooNew) return Looked::kAgain;
+      if (seen == ViewIndex::Seen::kElsewhere) {
+        if (at.elsewhere == Elsewhere::kLeave) return Looked::kLeft;
+        const Looked looked = fetch(*state, key, at, take);
+        if (looked != Looked::kDone || at.failed) return looked;
+      }
       const auto put = [&](std::size_t item, const expression::Cell& cell) {
         window(column + view.windows->places[item], cell);
       };
       if (view.windows != nullptr && !read_windows(*view.windows, key, at.commit, at.now, put)) {
-        return false;
+        return Looked::kAgain;
       }
       column += view.fields.size();
     }
-    return true;
+    return Looked::kDone;
+  }
+
+  // From the durable copy, which has the newest row of every key that is not in memory.
+  template <class Take>
+  Looked fetch(const ViewState& state, const std::string& key, const Moment& at, Take take) const {
+    RowWords words(state.fields.size());
+    const Result<bool> found = fetch_row(kv_, state, key, words);
+    if (!found.ok()) {
+      at.failed = found.error().within("FeatureView " + state.view);
+      return Looked::kDone;
+    }
+    if (!*found) return Looked::kDone;
+    if (commit_of(words.row().sequence()) > at.commit) return Looked::kAgain;
+    take(words.row());
+    begin_eviction();
+    return Looked::kDone;
   }
 
   bool is_sampled() const { return parity_ != nullptr && parity_->due(); }
 
-  void look_up_all(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
-                   OnlineAnswer& out) const {
+  bool read_or_leave(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
+                     Elsewhere elsewhere, OnlineAnswer& out) const {
+    if (plan.computed != nullptr) {
+      thread_local OnlineAnswer found;
+      if (!read_or_leave(plan.computed->reads, keys, ask, elsewhere, found)) return false;
+      compute(*plan.computed, keys, ask.now, found, out);
+      return true;
+    }
+    if (!look_up_all(plan, keys, ask, elsewhere, out)) return false;
+    if (is_sampled() && !keys.empty()) {
+      const std::size_t rows = keys.size() / plan.keys.size();
+      parity_->take(plan, keys, ask, out, out.commit % rows);
+    }
+    return true;
+  }
+
+  bool look_up_all(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
+                   Elsewhere elsewhere, OnlineAnswer& out) const {
     const std::size_t width = plan.keys.size();
     const std::size_t rows = keys.size() / width;
     out.columns = plan.columns.size();
     out.views = plan.views.size();
-    at_one_commit(out.commit, [&](std::uint64_t commit) {
+    return at_one_commit(out.commit, [&](std::uint64_t commit) {
       out.statuses.assign(rows * out.columns, FeatureStatus::kNotFound);
       out.words.assign(rows * out.columns, 0);
       out.texts.clear();
       out.too_large = false;
+      out.failed.reset();
       out.events.assign(rows * out.views, Timestamp::min());
       for (std::size_t i = 0; i < rows; ++i) {
         const auto found = [&](const OnlinePlan::View& view, std::size_t column,
@@ -362,11 +403,11 @@ class OnlineRows final : public Online {
         const auto window = [&](std::size_t column, const expression::Cell& cell) {
           put_cell(cell, plan.columns[column].type, i * out.columns + column, out);
         };
-        if (!look_up(plan, keys.subspan(i * width, width), {commit, ask.now}, found, window)) {
-          return false;
-        }
+        const Looked looked = look_up(plan, keys.subspan(i * width, width),
+                                      {commit, ask.now, elsewhere, out.failed}, found, window);
+        if (looked != Looked::kDone || out.failed) return looked;
       }
-      return true;
+      return Looked::kDone;
     });
   }
 
@@ -421,7 +462,7 @@ class OnlineRows final : public Online {
     }
     state->slot = static_cast<std::uint32_t>(indexes_.size());
     state->index = index.get();
-    slots_[state->slot].store(index.get(), std::memory_order_release);
+    slots_[state->slot].store(state.get(), std::memory_order_release);
     indexes_.push_back(std::move(index));
     std::unique_ptr<ViewState>& known = states_[{state->project, state->view}];
     // Plans made before still point to the old index: it stays, as it was.
@@ -441,29 +482,19 @@ class OnlineRows final : public Online {
   }
 
   Result<std::unique_ptr<ViewIndex>> load_rows(ViewState& state) {
-    auto index = std::make_unique<ViewIndex>(state.fields.size());
+    auto index = std::make_unique<ViewIndex>(state.fields.size(), memory_);
     FALAJ_TRY(find_zone(sql_, state));
-    RowUnpacker unpacker(kv_, state.owner(), state.fields);
-    RowWords words(state.fields.size());
-    Status status;
     std::optional<std::string> watermark;
-    const auto take = [&](std::string_view key, std::string_view value) {
-      if (key == kWatermarkKey) watermark = value;
-      if (key.empty() || key.front() != kRowMark) return true;
-      status = unpacker.unpack(value, words);
-      if (!status.ok()) return false;
-      index->put(key.substr(1), words.row(), ViewIndex::Replaced::kForget);
-      return true;
-    };
-    if (state.zone.labelled()) FALAJ_TRY(kv_.scan(state.owner(), take));
-    FALAJ_TRY(std::move(status));
-    if (watermark && decode_number(*watermark) > FALAJ_TRY(newest_commit(sql_, state))) {
-      // Of commits that are not there: the metadata was set back (a restored backup) and the rows,
-      // which may lie in another server, were not. They are made again from the segments.
-      log::warn("online rows are newer than the metadata: made again", {{"view", state.view}});
-      FALAJ_TRY(kv_.clear(state.owner()));
-      index = std::make_unique<ViewIndex>(state.fields.size());
-      watermark.reset();
+    if (state.zone.labelled()) {
+      watermark = FALAJ_TRY(kv_.get(state.owner(), kWatermarkKey));
+      if (watermark && decode_number(*watermark) > FALAJ_TRY(newest_commit(sql_, state))) {
+        // Of commits that are not there: the metadata was set back (a restored backup) and the
+        // rows, which may lie in another server, were not. They are made again from the segments.
+        log::warn("online rows are newer than the metadata: made again", {{"view", state.view}});
+        FALAJ_TRY(kv_.clear(state.owner()));
+        watermark.reset();
+      }
+      FALAJ_TRY(scan_rows(kv_, state, {memory_, memory_max_}, *index));
     }
     const MutexLock lock(state.turn);
     state.watermark = watermark ? decode_number(*watermark) : 0;
@@ -504,39 +535,13 @@ class OnlineRows final : public Online {
 
   // Publishes committed segments behind the watermark.
   Status catch_up(ViewState& state, std::uint64_t up_to) FALAJ_REQUIRES(state.turn) {
-    return for_each_commit(state, state.watermark, up_to,
+    return for_each_commit(sql_, blobs_, state, state.watermark, up_to,
                            [&](const CommitRows& rows) FALAJ_REQUIRES(state.turn) -> Status {
                              Published counts;
                              FreshPtr fresh = FALAJ_TRY(take_in(state, rows, counts));
                              state.index->settle();
                              return start_copy(state, std::move(fresh));
                            });
-  }
-
-  // The committed rows behind `after`, a commit at a time, in their order.
-  Status for_each_commit(const ViewState& state, std::uint64_t after, std::uint64_t up_to,
-                         const std::function<Status(const CommitRows& rows)>& each) {
-    std::vector<Segment> segments;
-    FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
-      segments =
-          FALAJ_TRY(list_segments(tx, state.project, state.view, {after, up_to, Reach::kOnline}));
-      return {};
-    }));
-    for (std::size_t i = 0; i < segments.size();) {
-      CommitRows out;
-      out.commit = segments[i].commit;
-      out.committed_at = segments[i].committed_at;
-      for (; i < segments.size() && segments[i].commit == out.commit; ++i) {
-        Batch rows = FALAJ_TRY(
-            read_segment(blobs_, {state.project, state.view}, segments[i], state.segments));
-        out.newest.append(newest_rows(rows, state.keys.size()));
-        if (state.events == nullptr) continue;
-        const Timestamp oldest = state.events->oldest_needed(out.committed_at);
-        out.all.append(rows_behind(std::move(rows), state.keys.size(), oldest));
-      }
-      FALAJ_TRY(each(out));
-    }
-    return {};
   }
 
   // Into memory; readers see it once the horizon has passed it, and its durable copy follows. The
@@ -558,6 +563,8 @@ class OnlineRows final : public Online {
     }
     const Batch& rows = fresh->rows;
     const KeyColumn row_keys(first_columns(rows, keys));
+    const ViewIndex::Hold hold(*state.index);
+    FALAJ_TRY(bring_in(kv_, state, row_keys, rows.rows()));
     fresh->wins = winners(state, rows, row_keys, commit);
     RowWords words(state.fields.size());
     for (std::size_t row = 0; row < rows.rows(); ++row) {
@@ -577,7 +584,7 @@ class OnlineRows final : public Online {
   Result<FreshPtr> take_segments(ViewState& state, std::uint64_t commit, Published& out)
       FALAJ_REQUIRES(state.turn) {
     FreshPtr fresh;
-    FALAJ_TRY(for_each_commit(state, commit - 1, commit,
+    FALAJ_TRY(for_each_commit(sql_, blobs_, state, commit - 1, commit,
                               [&](const CommitRows& rows) FALAJ_REQUIRES(state.turn) -> Status {
                                 fresh = FALAJ_TRY(take_in(state, rows, out));
                                 return {};
@@ -614,9 +621,35 @@ class OnlineRows final : public Online {
         log_failed("online rows not copied yet", state.project, state.view, copied.error());
       }
       ended();
+      evict();
     });
     if (!submitted.ok()) ended();
     return submitted;
+  }
+
+  // On the copiers' thread, behind what it has to do. Nothing is lost when that is too much: the
+  // next reading or copy begins one again.
+  void begin_eviction() const {
+    if (memory_max_ <= 0 || memory_.load() <= memory_max_ || evicting_.exchange(true)) return;
+    if (!copiers_.submit([this] { evict(); }).ok()) evicting_.store(false);
+  }
+
+  // On the copiers' thread. A little more than must go, so that it is not begun for every row.
+  void evict() const {
+    evicting_.store(false);
+    if (memory_max_ <= 0 || memory_.load() <= memory_max_) return;
+    std::vector<ViewState*> all;
+    {
+      const MutexLock lock(states_mutex_);
+      for (const auto& [name, state] : states_) all.push_back(state.get());
+      for (const auto& state : retired_) all.push_back(state.get());
+    }
+    const std::int64_t wanted = memory_max_ - memory_max_ / 16;
+    for (std::size_t i = 0; i < all.size() && memory_.load() > wanted; ++i) {
+      const ViewState* state = all[(evict_from_ + i) % all.size()];
+      state->index->evict(memory_.load() - wanted, state->copied);
+    }
+    ++evict_from_;
   }
 
   void wait_for_copies(std::size_t most) {
@@ -634,24 +667,19 @@ class OnlineRows final : public Online {
     // A copy before this one failed: its rows are read again. Those that were replaced since lose
     // against the index, and come with the commit that replaced them.
     return for_each_commit(
-        state, state.copied, fresh.commit, [&](const CommitRows& rows) -> Status {
+        sql_, blobs_, state, state.copied, fresh.commit, [&](const CommitRows& rows) -> Status {
           const std::size_t keys = state.keys.size();
           Fresh again{
               fresh.owner, newest_rows(sorted_rows(rows.newest, keys), keys), {}, rows.commit};
           const KeyColumn row_keys(first_columns(again.rows, keys));
+          const ViewIndex::Hold hold(*state.index);
+          FALAJ_TRY(bring_in(kv_, state, row_keys, again.rows.rows()));
           again.wins = winners(state, again.rows, row_keys, rows.commit);
           return write_durably(kv_, stopping_, state, again, row_keys);
         });
   }
 
-  using PlanPtr = std::shared_ptr<const OnlinePlan>;
-  using PlanName = std::pair<std::string, std::string>;
-  PlanPtr known_plan(const PlanName& name) const {
-    const MutexLock lock(plans_mutex_);
-    const auto known = plans_.find(name);
-    return known == plans_.end() ? nullptr : known->second;
-  }
-  Result<PlanPtr> planned(const PlanName& name, const std::function<Result<PlanPtr>()>& make);
+  using PlanPtr = PlanCache::PlanPtr;
   Result<PlanPtr> plan_service(const std::string& project, const std::string& service);
   Result<PlanPtr> plan_layout(const std::string& project, const FeatureService& service);
   Status add_view(const ViewDefinition& definition, const ServicePart& part, OnlinePlan& plan);
@@ -660,6 +688,9 @@ class OnlineRows final : public Online {
   storage::KvStore& kv_;
   storage::BlobStore& blobs_;
   ParitySamples* const parity_;
+  const std::int64_t memory_max_;
+  std::atomic<std::int64_t> memory_{0};  // Of the rows of all views.
+  mutable std::atomic<bool> evicting_{false};
 
   mutable Mutex states_mutex_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<ViewState>> states_
@@ -668,18 +699,17 @@ class OnlineRows final : public Online {
       FALAJ_GUARDED_BY(states_mutex_);
   std::vector<std::unique_ptr<ViewState>> retired_ FALAJ_GUARDED_BY(states_mutex_);
   std::vector<std::unique_ptr<ViewIndex>> indexes_ FALAJ_GUARDED_BY(states_mutex_);
-  std::array<std::atomic<const ViewIndex*>, kViewsMax> slots_{};
+  std::array<std::atomic<const ViewState*>, kViewsMax> slots_{};
 
-  mutable Mutex plans_mutex_;
-  std::map<PlanName, PlanPtr> plans_ FALAJ_GUARDED_BY(plans_mutex_);
-  std::uint64_t epoch_ FALAJ_GUARDED_BY(plans_mutex_) = 0;
+  PlanCache plans_;
 
   Horizon horizon_;
   std::atomic<bool> stopping_{false};
   Mutex copies_mutex_;
   CondVar copies_changed_;
   std::size_t copies_ FALAJ_GUARDED_BY(copies_mutex_) = 0;
-  exec::Pool copiers_;  // Last: their tasks use the rest.
+  mutable std::size_t evict_from_ = 0;  // Of the copiers' thread.
+  mutable exec::Pool copiers_;          // Last: their tasks use the rest.
   exec::Pool loader_;
 };
 
@@ -709,24 +739,6 @@ Status OnlineRows::add_view(const ViewDefinition& definition, const ServicePart&
   view.windows = pick_windows(state->events, definition.view, part.stored);
   plan.views.push_back(std::move(view));
   return {};
-}
-
-Result<OnlineRows::PlanPtr> OnlineRows::planned(const PlanName& name,
-                                                const std::function<Result<PlanPtr>()>& make) {
-  std::uint64_t epoch = 0;
-  {
-    const MutexLock lock(plans_mutex_);
-    const auto known = plans_.find(name);
-    if (known != plans_.end()) return known->second;
-    epoch = epoch_;
-  }
-  PlanPtr plan = FALAJ_TRY(make());
-  const MutexLock lock(plans_mutex_);
-  // A definition that changed meanwhile may have made this plan old.
-  if (epoch != epoch_) return plan;
-  if (plans_.size() >= kPlansMax) plans_.clear();
-  plans_[name] = plan;
-  return plan;
 }
 
 Result<OnlineRows::PlanPtr> OnlineRows::plan_service(const std::string& project,
@@ -765,20 +777,6 @@ Result<OnlineRows::PlanPtr> OnlineRows::plan_layout(const std::string& project,
 }
 
 }  // namespace
-
-std::string_view status_name(FeatureStatus status) {
-  switch (status) {
-    case FeatureStatus::kPresent:
-      return "PRESENT";
-    case FeatureStatus::kNullValue:
-      return "NULL_VALUE";
-    case FeatureStatus::kNotFound:
-      return "NOT_FOUND";
-    case FeatureStatus::kOutsideMaxAge:
-      break;
-  }
-  return "OUTSIDE_MAX_AGE";
-}
 
 Result<std::unique_ptr<Online>> Online::open(storage::SqlStore& sql, storage::KvStore& kv,
                                              storage::BlobStore& blobs,

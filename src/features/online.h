@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,6 +86,8 @@ struct OnlineAnswer {
   std::vector<Timestamp> events;  // Of the rows found; Timestamp::min() where there is none.
   // Its texts are over kTextsMax, and some are not there: it must not be handed out.
   bool too_large = false;
+  // A row could not be read from the durable copy: it must not be handed out either.
+  std::optional<Error> failed;
   static constexpr std::size_t kTextsMax = 64u << 20;
 
   // Adds a text and gives its word, or marks the answer as too large.
@@ -109,12 +112,17 @@ struct OnlineRow {
   Timestamp oldest_event = Timestamp::max();
   std::uint64_t commit = 0;  // That it was read at.
   bool too_large = false;    // As in OnlineAnswer, of what its numbers are computed from.
+  std::optional<Error> failed;
 };
 
 class ParitySamples;  // features/parity.h
 
 struct OnlineOptions {
   ParitySamples* parity = nullptr;  // Where sampled replies go; outlives the Online.
+  // About what the newest rows of all views may take in memory; 0: no bound. Past it rows that were
+  // not read for long are let go, once their durable copy is made, and read from it when they are
+  // asked for. Rows of a publish under way, and the events of windows, come on top.
+  std::int64_t memory_max = 0;
 };
 
 class Online {
@@ -146,12 +154,16 @@ class Online {
                                                        const std::vector<ServiceView>& wanted,
                                                        NameStyle names) const = 0;
   // `keys` in the order of plan.keys. Missing rows are statuses, not errors. `out` is reused.
-  // Never blocks on disk: safe on an event-loop thread.
+  // Blocks only for rows that are not in memory (OnlineOptions::memory_max).
   virtual void read(const OnlinePlan& plan, std::span<const KeyPart> keys, Timestamp now,
                     OnlineRow& out) const = 0;
   // The same for several entities: `keys` are those of the first, then those of the second, …
   virtual void read(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
                     OnlineAnswer& out) const = 0;
+  // The same, and it never blocks on disk: safe on an event-loop thread. False when a row is not in
+  // memory; `out` is nothing then.
+  [[nodiscard]] virtual bool read_now(const OnlinePlan& plan, std::span<const KeyPart> keys,
+                                      const OnlineAsk& ask, OnlineAnswer& out) const = 0;
 
   // Every row of the view that was committed is in memory when it returns. FJ-2001 when it is not
   // declared, FJ-0006 when it is not online; as plan() for rows that cannot be loaded. Blocks.

@@ -431,8 +431,10 @@ TEST(Online, answers_in_the_types_of_the_columns) {
 
 // Two views get the same number in each commit of each; a reply never mixes what one commit has
 // with what another had not yet.
-TEST(Online, all_views_of_an_answer_are_of_one_commit) {
+void answers_are_of_one_commit(std::int64_t memory_max) {
   FeatureWorld world;
+  world.online_options.memory_max = memory_max;
+  world.restart();
   world.apply("Entity", "customer", R"({"keys":[{"name":"customer_id","type":"int64"}]})");
   world.apply("Source", "tx", R"({"format":"csv","event_time":"at"})");
   for (const std::string name : {"a", "b"}) {
@@ -483,8 +485,147 @@ TEST(Online, all_views_of_an_answer_are_of_one_commit) {
   second.join();
 }
 
+TEST(Online, all_views_of_an_answer_are_of_one_commit) { answers_are_of_one_commit(0); }
+
+TEST(Online, all_views_of_an_answer_are_of_one_commit_with_rows_that_were_let_go) {
+  answers_are_of_one_commit(1);
+}
+
+// A bound that no row fits into: whatever was copied goes, and is read from the durable copy.
+TEST(Online, a_bound_of_no_rows_gives_the_same_answers_as_none) {
+  FeatureWorld world;
+  world.online_options.memory_max = 1;
+  world.restart();
+  world.apply_activity();
+  constexpr int kKeys = 3'000;
+  std::string csv = kHeader;
+  for (int i = 0; i < kKeys; ++i) csv += line(i, "2026-05-20", "", i * 0.5);
+  ASSERT_TRUE(world.append("activity", csv).ok());
+  world.kv.wait_for_written(1);
+  const auto plan = world.online->plan(world.context.project, "svc");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const OnlineAsk ask{world.clock.now(), {}};
+  OnlineAnswer answer;
+  int elsewhere = 0;
+  // Rows go behind the copy, on a thread of its own: until one is gone.
+  for (int i = 0; elsewhere == 0; i = (i + 1) % kKeys) {
+    const std::vector<KeyPart> keys{i};
+    if (!world.online->read_now(**plan, keys, ask, answer)) ++elsewhere;
+  }
+  for (int starts = 0; starts < 2; ++starts, world.restart()) {
+    for (int i = 0; i < kKeys; ++i) {
+      const OnlineRow row = world.read({i});
+      ASSERT_EQ(row.numbers[0], i * 0.5) << i;
+      ASSERT_FALSE(row.failed);
+    }
+    EXPECT_EQ(world.read({kKeys}).statuses, (Statuses{kNotFound, kNotFound}));
+    ASSERT_TRUE(world.online->make_sure(world.context.project, "activity").ok());
+    EXPECT_EQ(world.online->keys(world.context.project, "activity"), std::uint64_t{kKeys});
+  }
+  // Late rows lose and newer ones win against rows that are not in memory.
+  const auto report = world.append("activity", kHeader + line(7, "2026-05-19", "", -1) +
+                                                   line(8, "2026-05-21", "", -2) +
+                                                   line(kKeys, "2026-05-21", "", -3));
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->online_stale, 1u);
+  EXPECT_EQ(report->online_newer, 2u);
+  for (int starts = 0; starts < 2; ++starts, world.restart()) {
+    EXPECT_EQ(world.read({7}).numbers[0], 3.5);
+    EXPECT_EQ(world.read({8}).numbers[0], -2);
+    EXPECT_EQ(world.read({kKeys}).numbers[0], -3);
+  }
+  ASSERT_TRUE(world.online->make_sure(world.context.project, "activity").ok());
+  EXPECT_EQ(world.online->keys(world.context.project, "activity"), std::uint64_t{kKeys} + 1);
+}
+
+TEST(Online, a_row_that_cannot_be_fetched_is_an_error_and_no_missing_row) {
+  FeatureWorld world;
+  world.online_options.memory_max = 1;
+  world.apply_activity();
+  std::string csv = kHeader;
+  for (int i = 0; i < 2'000; ++i) csv += line(i, "2026-05-20", "", i);
+  ASSERT_TRUE(world.append("activity", csv).ok());
+  world.kv.wait_for_written(1);
+  world.restart();  // The durable rows past the bound stay where they are.
+  const auto plan = world.online->plan(world.context.project, "svc");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  int missing = -1;
+  OnlineAnswer answer;
+  for (int i = 0; i < 2'000 && missing < 0; ++i) {
+    const std::vector<KeyPart> keys{i};
+    if (!world.online->read_now(**plan, keys, {world.clock.now(), {}}, answer)) missing = i;
+  }
+  ASSERT_GE(missing, 0);
+  const std::string key = kRowMark + encode_key({missing});
+  ASSERT_TRUE(
+      world.kv_inner->write(world.owner_of_view("activity"), {{key, std::string("nonsense")}})
+          .ok());
+  EXPECT_TRUE(world.read({missing}).failed);
+  const std::vector<KeyPart> keys{missing};
+  world.online->read(**plan, keys, {world.clock.now(), {}}, answer);
+  ASSERT_TRUE(answer.failed);
+  EXPECT_NE(answer.failed->message.find("FeatureView activity"), std::string::npos);
+}
+
+TEST(ViewIndex, lets_go_of_rows_that_were_copied_and_not_read) {
+  std::atomic<std::int64_t> bytes{0};
+  ViewIndex index(1, bytes);
+  RowWords words(1);
+  constexpr std::int64_t kKeys = 5'000;
+  const auto row = [&](std::int64_t key, std::uint64_t commit) {
+    words.set_version(key, 0, sequence_of(commit, 0));
+    words.set_word(0, static_cast<std::uint64_t>(key));
+    return words.row();
+  };
+  for (std::int64_t key = 0; key < kKeys; ++key) {
+    index.put(encode_key({key}), row(key, key < kKeys / 2 ? 1 : 2), ViewIndex::Replaced::kForget);
+  }
+  const auto seen = [&](std::int64_t key) {
+    return index.read(encode_key({key}), 9, [](const RowView&) {});
+  };
+  EXPECT_EQ(seen(kKeys), ViewIndex::Seen::kNothing);
+  const std::int64_t all = bytes.load();
+  {
+    const ViewIndex::Hold hold(index);
+    EXPECT_EQ(index.evict(all, 1), 0);
+  }
+  EXPECT_GT(index.evict(all, 1), 0);  // Twice around, so that it does not matter what was read.
+  EXPECT_LT(bytes.load(), all);
+  std::int64_t elsewhere = 0;
+  for (std::int64_t key = 0; key < kKeys; ++key) {
+    const bool gone = seen(key) == ViewIndex::Seen::kElsewhere;
+    elsewhere += gone ? 1 : 0;
+    EXPECT_FALSE(gone && key >= kKeys / 2) << "not copied yet: " << key;
+  }
+  EXPECT_GT(elsewhere, kKeys / 3);
+  EXPECT_EQ(seen(kKeys), ViewIndex::Seen::kElsewhere) << "nobody knows any more";
+  EXPECT_EQ(index.keys(), std::uint64_t{kKeys});
+  // What comes back takes the room of what went.
+  for (std::int64_t key = 0; key < kKeys / 2; ++key) {
+    index.fill(encode_key({key}), row(key, 1), index.ticket(encode_key({key})));
+  }
+  for (std::int64_t key = 0; key < kKeys; ++key) {
+    ASSERT_EQ(index.read(encode_key({key}), 9,
+                         [&](const RowView& there) {
+                           EXPECT_EQ(there.word(0), static_cast<std::uint64_t>(key));
+                         }),
+              ViewIndex::Seen::kRow);
+  }
+  EXPECT_LE(bytes.load(), all + all / 2);
+  // Something was let go between the ticket and the row: it may be an old one.
+  const std::uint64_t ticket = index.ticket(encode_key({0}));
+  index.evict(all, 2);
+  index.evict(all, 2);
+  index.fill(encode_key({0}), row(0, 1), ticket);
+  EXPECT_EQ(seen(0), ViewIndex::Seen::kElsewhere);
+  index.clear();
+  EXPECT_EQ(seen(0), ViewIndex::Seen::kNothing);
+  EXPECT_EQ(index.keys(), 0u);
+}
+
 TEST(ViewIndex, rows_of_a_publish_are_shown_together) {
-  ViewIndex index(1);
+  std::atomic<std::int64_t> bytes{0};
+  ViewIndex index(1, bytes);
   RowWords words(1);
   std::uint64_t shown = 0;
   const auto put = [&](std::int64_t key, std::int64_t event, std::uint64_t commit, double value) {
@@ -521,7 +662,8 @@ TEST(ViewIndex, rows_of_a_publish_are_shown_together) {
 }
 
 TEST(ViewIndex, keeps_words_and_texts_as_they_are) {
-  ViewIndex index(3);
+  std::atomic<std::int64_t> bytes{0};
+  ViewIndex index(3, bytes);
   RowWords words(3);
   const auto put = [&](std::int64_t event, std::string_view text) {
     words.set_version(event, 0, sequence_of(1, event));
@@ -549,7 +691,8 @@ TEST(ViewIndex, keeps_words_and_texts_as_they_are) {
 
 TEST(ViewIndex, readers_see_whole_rows_while_a_writer_works) {
   constexpr std::int64_t kKeys = 200;
-  ViewIndex index(8);
+  std::atomic<std::int64_t> bytes{0};
+  ViewIndex index(8, bytes);
   std::atomic<bool> done{false};
   std::atomic<std::uint64_t> reads{0};
   std::atomic<std::uint64_t> torn{0};

@@ -96,7 +96,7 @@ bool ParitySamples::due() const {
 
 void ParitySamples::take(const OnlinePlan& plan, std::span<const KeyPart> keys,
                          const OnlineAsk& ask, const OnlineAnswer& answer, std::size_t row) {
-  if (answer.too_large) return;
+  if (answer.too_large || answer.failed) return;
   ParitySample sample;
   sample.plan = plan;
   const auto own = keys.subspan(row * plan.keys.size(), plan.keys.size());

@@ -504,6 +504,7 @@ Status Deployments::Impl::read_features(const LiveModel& live, const EntityKeys&
   ordered.clear();
   FALAJ_TRY(features::append_keys(*live.plan, keys, ordered));
   online.read(*live.plan, ordered, now, read);
+  if (read.failed) return *read.failed;
   if (read.too_large) {
     return Error(ErrorId::kOutOfRange,
                  "the texts that features of this entity are computed from are over 64 MiB in all");

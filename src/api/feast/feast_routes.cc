@@ -114,31 +114,39 @@ Result<Planned> plan_of(const OnlineDesk& desk, const Request& request, const Fe
   return out;
 }
 
-Result<Response> read(const OnlineDesk& desk, const FeastRead& parsed, const Planned& planned) {
+// Nothing with OnLoop::kYes when that would wait for the disk.
+Result<std::optional<Response>> read(const OnlineDesk& desk, const FeastRead& parsed,
+                                     const Planned& planned, OnLoop on_loop) {
   FALAJ_TRY(check_cells(parsed.rows, width_of(planned)));
   const std::vector<features::KeyPart> keys = FALAJ_TRY(feast_keys(parsed, *planned.plan));
   features::OnlineAnswer answer;
-  desk.online.read(*planned.plan, keys, {desk.clock.now(), {}}, answer);
-  FALAJ_TRY(check_texts(*planned.plan, planned.columns, answer));
+  if (!read_rows(desk.online, *planned.plan, keys, {desk.clock.now(), {}}, on_loop, answer)) {
+    return std::optional<Response>();
+  }
+  FALAJ_TRY(check_answer(*planned.plan, planned.columns, answer));
   Response response =
       Response::json(write_feast_read(parsed, *planned.plan, planned.columns, answer));
   response.headers.emplace_back("X-Falaj-Commit", std::to_string(answer.commit));
-  return response;
+  return std::optional<Response>(std::move(response));
 }
 
 Result<Response> read_slowly(const OnlineDesk& desk, const Request& request,
                              const FeastRead& parsed) {
   const Planned planned = FALAJ_TRY(plan_of(desk, request, parsed, Look::kMake));
-  return read(desk, parsed, planned);
+  return *FALAJ_TRY(read(desk, parsed, planned, OnLoop::kNo));
 }
 
-// On the event loop when the plan is known and the answer is small; otherwise on the desk's pool.
+// On the event loop when the plan is known, the answer is small and its rows are in memory;
+// otherwise on the desk's pool.
 Status begin_read(OnlineDesk& desk, const Request& request, const net::Reply& reply) {
   auto parsed = std::make_shared<const FeastRead>(FALAJ_TRY(parse_feast_read(request.body)));
   const Planned known = FALAJ_TRY(plan_of(desk, request, *parsed, Look::kKnown));
   if (known.plan != nullptr && parsed->rows * width_of(known) <= kLoopCells) {
-    reply(answer_of(read(desk, *parsed, known)));
-    return {};
+    std::optional<Response> now = FALAJ_TRY(read(desk, *parsed, known, OnLoop::kYes));
+    if (now) {
+      reply(std::move(*now));
+      return {};
+    }
   }
   return desk.pool.submit(
       [&desk, &request, parsed, reply] { reply(answer_of(read_slowly(desk, request, *parsed))); });

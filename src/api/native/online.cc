@@ -1,5 +1,6 @@
 // Features online: the newest values of entities, read, pushed and explained.
 #include <algorithm>
+#include <optional>
 
 #include "api/native/exchange.h"
 #include "api/native/online_codec.h"
@@ -30,8 +31,10 @@ Status check_views(const net::Request& request, const features::OnlinePlan& plan
   return {};
 }
 
-Result<std::string> read(const OnlineDesk& desk, const net::Request& request,
-                         const features::OnlinePlan& plan, Scratch& scratch) {
+// Nothing with OnLoop::kYes when that would wait for the disk.
+Result<std::optional<std::string>> read(const OnlineDesk& desk, const net::Request& request,
+                                        const features::OnlinePlan& plan, OnLoop on_loop,
+                                        Scratch& scratch) {
   FALAJ_TRY(check_views(request, plan));
   const std::vector<std::size_t> columns = FALAJ_TRY(wanted_columns(scratch.parsed, plan));
   FALAJ_TRY(
@@ -41,9 +44,13 @@ Result<std::string> read(const OnlineDesk& desk, const net::Request& request,
     FALAJ_TRY(features::append_keys(plan, entity, scratch.keys));
   }
   const Timestamp now = desk.clock.now();
-  desk.online.read(plan, scratch.keys, {now, scratch.parsed.max_age}, scratch.answer);
-  FALAJ_TRY(check_texts(plan, columns, scratch.answer));
-  return write_read(scratch.parsed, columns, {plan, scratch.answer, now});
+  const features::OnlineAsk ask{now, scratch.parsed.max_age};
+  if (!read_rows(desk.online, plan, scratch.keys, ask, on_loop, scratch.answer)) {
+    return std::optional<std::string>();
+  }
+  FALAJ_TRY(check_answer(plan, columns, scratch.answer));
+  return std::optional<std::string>(
+      write_read(scratch.parsed, columns, {plan, scratch.answer, now}));
 }
 
 net::Response answer_of(const net::Request& request, Result<std::string> reply) {
@@ -60,10 +67,11 @@ Result<std::string> read_slowly(const OnlineDesk& desk, const net::Request& requ
   Scratch scratch;
   FALAJ_TRY(parse_read(request.body, scratch.parsed));
   const PlanPtr plan = FALAJ_TRY(find(project_of(request), request.params.find("name")->second));
-  return read(desk, request, *plan, scratch);
+  return *FALAJ_TRY(read(desk, request, *plan, OnLoop::kNo, scratch));
 }
 
-// On the event loop when the plan is known and the answer is small; otherwise on the desk's pool.
+// On the event loop when the plan is known, the answer is small and its rows are in memory;
+// otherwise on the desk's pool.
 void read_service(OnlineDesk& desk, const net::Request& request, const net::Reply& reply) {
   thread_local Scratch scratch;
   scratch.bound();
@@ -74,7 +82,9 @@ void read_service(OnlineDesk& desk, const net::Request& request, const net::Repl
     if (!parsed.ok()) return reply(net::problem(parsed.error(), request));
     const std::size_t width = std::max(plan->columns.size(), scratch.parsed.features.size());
     if (scratch.parsed.entities.size() * width <= kLoopCells) {
-      return reply(answer_of(request, read(desk, request, *plan, scratch)));
+      Result<std::optional<std::string>> now = read(desk, request, *plan, OnLoop::kYes, scratch);
+      if (!now.ok()) return reply(net::problem(now.error(), request));
+      if (*now) return reply(net::Response::json(std::move(**now)));
     }
   }
   const Status submitted = desk.pool.submit([&desk, &request, reply] {
@@ -203,8 +213,17 @@ Status check_cells(std::size_t rows, std::size_t columns) {
                                          std::to_string(kCellsMax) + ": split the request"};
 }
 
-Status check_texts(const features::OnlinePlan& plan, const std::vector<std::size_t>& columns,
-                   const features::OnlineAnswer& answer) {
+bool read_rows(const features::Online& online, const features::OnlinePlan& plan,
+               std::span<const features::KeyPart> keys, const features::OnlineAsk& ask,
+               OnLoop on_loop, features::OnlineAnswer& out) {
+  if (on_loop == OnLoop::kYes) return online.read_now(plan, keys, ask, out);
+  online.read(plan, keys, ask, out);
+  return true;
+}
+
+Status check_answer(const features::OnlinePlan& plan, const std::vector<std::size_t>& columns,
+                    const features::OnlineAnswer& answer) {
+  if (answer.failed) return *answer.failed;
   std::size_t bytes = 0;
   for (const std::size_t column : columns) {
     if (plan.columns[column].type != table::Type::kString) continue;

@@ -2,6 +2,7 @@
 // and Feast's own.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "catalog/catalog.h"
@@ -14,7 +15,7 @@
 namespace falaj::api {
 
 // Outlives the router. The pool is for reads that cannot be answered on the event loop: a plan must
-// be made, or much is asked for.
+// be made, much is asked for, or a row is not in memory.
 struct OnlineDesk {
   features::Online& online;
   features::Pushes& pushes;
@@ -30,9 +31,17 @@ inline constexpr std::size_t kCellsMax = 1'000'000;
 // FJ-1006 past kCellsMax. `columns` is the larger of those that are read and those that are
 // written: a request may name one twice.
 Status check_cells(std::size_t rows, std::size_t columns);
-// FJ-1006 when the texts of these columns come to more than OnlineAnswer::kTextsMax.
-Status check_texts(const features::OnlinePlan& plan, const std::vector<std::size_t>& columns,
-                   const features::OnlineAnswer& answer);
+// Where an answer is made: on the event loop nothing may wait for the disk.
+enum class OnLoop : std::uint8_t { kNo, kYes };
+// False when it would have to wait.
+[[nodiscard]] bool read_rows(const features::Online& online, const features::OnlinePlan& plan,
+                             std::span<const features::KeyPart> keys,
+                             const features::OnlineAsk& ask, OnLoop on_loop,
+                             features::OnlineAnswer& out);
+// FJ-1006 when the texts of these columns come to more than OnlineAnswer::kTextsMax, and why a row
+// could not be read.
+Status check_answer(const features::OnlinePlan& plan, const std::vector<std::size_t>& columns,
+                    const features::OnlineAnswer& answer);
 
 std::vector<net::Route> online_routes(OnlineDesk& desk);
 

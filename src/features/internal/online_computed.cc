@@ -112,6 +112,7 @@ void compute(const OnlineComputed& computed, std::span<const KeyPart> keys, Time
   out.events = read.events;
   out.texts.clear();
   out.too_large = read.too_large;
+  out.failed = read.failed;
   out.statuses.assign(rows * out.columns, FeatureStatus::kNotFound);
   out.words.assign(rows * out.columns, 0);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -132,6 +133,7 @@ void to_numbers(const OnlinePlan& plan, Timestamp now, const OnlineAnswer& answe
   out.statuses = answer.statuses;
   out.commit = answer.commit;
   out.too_large = answer.too_large;
+  out.failed = answer.failed;
   out.oldest_event = Timestamp::max();
   for (std::size_t i = 0; i < answer.columns; ++i) {
     if (answer.statuses[i] != FeatureStatus::kPresent) continue;

@@ -19,6 +19,20 @@ FeatureStatus status_of(const RowView& row, std::uint32_t field, bool old) {
 
 }  // namespace
 
+std::string_view status_name(FeatureStatus status) {
+  switch (status) {
+    case FeatureStatus::kPresent:
+      return "PRESENT";
+    case FeatureStatus::kNullValue:
+      return "NULL_VALUE";
+    case FeatureStatus::kNotFound:
+      return "NOT_FOUND";
+    case FeatureStatus::kOutsideMaxAge:
+      break;
+  }
+  return "OUTSIDE_MAX_AGE";
+}
+
 Status append_keys(const OnlinePlan& plan, const EntityKeys& entity, std::vector<KeyPart>& out) {
   for (const table::Field& wanted : plan.keys) {
     const auto found = std::find_if(entity.begin(), entity.end(),

@@ -1,8 +1,10 @@
 #include "features/internal/view_index.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "base/check.h"
 
@@ -16,6 +18,11 @@ auto version(const RowView& row) {
 }
 
 void wipe(std::string& text) { std::fill(text.begin(), text.end(), '\0'); }
+
+// Short texts lie inside their string.
+std::int64_t heap_of(const std::string& text) {
+  return text.capacity() > 15 ? static_cast<std::int64_t>(text.capacity()) + 1 : 0;
+}
 
 }  // namespace
 
@@ -69,37 +76,99 @@ double number_of(Type type, std::uint64_t word) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-void ViewIndex::Shard::grow() {
-  const std::size_t size = std::max<std::size_t>(table.size() * 2, 16);
+void ViewIndex::Shard::rebuild() {
+  const std::size_t size = std::bit_ceil(std::max<std::size_t>((live + 1) * 3, 16));
   table.assign(size, 0);
   for (std::size_t row = 0; row < hashes.size(); ++row) {
+    if ((alive[row / kChunkRows] >> (row % kChunkRows) & 1) == 0) continue;
     std::size_t slot = hashes[row] & (size - 1);
     while (table[slot] != 0) slot = (slot + 1) & (size - 1);
     table[slot] = static_cast<std::uint32_t>(row) + 1;
   }
+  taken = live;
+}
+
+void ViewIndex::Shard::open_chunk(std::size_t width) {
+  if (free.empty()) {
+    open = static_cast<std::uint32_t>(chunks.size());
+    FALAJ_CHECK((open + 1) * kChunkRows < kNone);
+    chunks.emplace_back();
+    alive.push_back(0);
+    used.push_back(0);
+    hashes.resize(hashes.size() + kChunkRows);
+    keys.resize(keys.size() + kChunkRows);
+  } else {
+    open = free.back();
+    free.pop_back();
+  }
+  chunks[open] = std::make_unique<std::uint64_t[]>(kChunkRows * width);
+  used[open] = 1;
+  filled = 0;
 }
 
 std::uint32_t ViewIndex::Shard::add(std::string_view key, std::uint64_t hash, std::size_t width) {
-  if ((hashes.size() + 1) * 2 > table.size()) grow();
-  const auto row = static_cast<std::uint32_t>(hashes.size());
-  FALAJ_CHECK(row != kNone - 1);
+  if ((taken + 1) * 2 > table.size()) rebuild();
+  if (open == kNone || filled == kChunkRows) open_chunk(width);
+  const auto row = static_cast<std::uint32_t>(open * kChunkRows + filled++);
   std::size_t slot = hash & (table.size() - 1);
   while (table[slot] != 0) slot = (slot + 1) & (table.size() - 1);
   table[slot] = row + 1;
-  hashes.push_back(hash);
-  keys.emplace_back(key);
-  if (row % kChunkRows == 0) {
-    chunks.push_back(std::make_unique<std::uint64_t[]>(kChunkRows * width));
-  }
+  ++taken;
+  ++live;
+  hashes[row] = hash;
+  keys[row] = key;
+  long_bytes += heap_of(keys[row]);
+  alive[open] = static_cast<std::uint16_t>(alive[open] | 1u << (row % kChunkRows));
   return row;
+}
+
+// Its place in the table stays taken, so that what was placed behind it is still found; a hash that
+// no key in this shard has keeps anybody from finding the row.
+void ViewIndex::Shard::bury(std::uint32_t row, std::size_t width) {
+  const std::uint32_t chunk = row / kChunkRows;
+  long_bytes -= heap_of(keys[row]);
+  wipe(keys[row]);
+  std::string().swap(keys[row]);
+  std::fill_n(chunks[chunk].get() + row % kChunkRows * width, width, 0);
+  if (row < texts.size()) {
+    long_bytes -= heap_of(texts[row]);
+    wipe(texts[row]);
+    std::string().swap(texts[row]);
+  }
+  hashes[row] = ~hashes[row];
+  replaced.erase(row);
+  alive[chunk] = static_cast<std::uint16_t>(alive[chunk] & ~(1u << (row % kChunkRows)));
+  --live;
+  if (alive[chunk] != 0) return;
+  if (chunk == open) open = kNone;
+  chunks[chunk].reset();
+  free.push_back(chunk);
+}
+
+std::int64_t ViewIndex::Shard::bytes(std::size_t width) const {
+  const std::size_t rows = (chunks.size() - free.size()) * kChunkRows * width * 8;
+  const std::size_t places = table.capacity() * 4 + hashes.capacity() * 8 +
+                             (keys.capacity() + texts.capacity()) * sizeof(std::string);
+  return static_cast<std::int64_t>(rows + places) + long_bytes;
+}
+
+void ViewIndex::count(Shard& shard) {
+  const std::int64_t now = shard.bytes(width_);
+  const std::int64_t more = now - shard.counted;
+  if (more == 0) return;
+  shard.counted = now;
+  own_bytes_ += more;
+  bytes_ += more;
 }
 
 void ViewIndex::store(Shard& shard, std::uint32_t row, const RowView& from) {
   std::copy(from.words.begin(), from.words.end(), words_of(shard, row));
   if (from.texts.empty() && row >= shard.texts.size()) return;
   if (row >= shard.texts.size()) shard.texts.resize(row + 1);
+  shard.long_bytes -= heap_of(shard.texts[row]);
   wipe(shard.texts[row]);
   shard.texts[row].assign(from.texts);
+  shard.long_bytes += heap_of(shard.texts[row]);
 }
 
 ViewIndex::Put ViewIndex::put(std::string_view key, const RowView& row, Replaced replaced) {
@@ -112,8 +181,8 @@ ViewIndex::Put ViewIndex::put(std::string_view key, const RowView& row, Replaced
     const std::uint32_t added = shard.add(key, hash, width_);
     store(shard, added, row);
     if (replaced == Replaced::kKeep) shard.replaced.try_emplace(added);
-    ++shard.live;
     keys_.fetch_add(1, std::memory_order_relaxed);
+    count(shard);
     return Put::kNewer;
   }
   const RowView old = row_of(shard, found);
@@ -125,46 +194,99 @@ ViewIndex::Put ViewIndex::put(std::string_view key, const RowView& row, Replaced
         found, OldRow{{old.words.begin(), old.words.end()}, std::string(old.texts)});
   }
   store(shard, found, row);
+  count(shard);
   return Put::kNewer;
 }
 
-// The slot stays taken, so that what was placed behind it is still found; a hash that no key in
-// this shard has keeps anybody from finding the row.
 bool ViewIndex::erase(std::string_view key) {
   const std::uint64_t hash = hash64(key);
   Shard& shard = shards_[hash >> kShardShift];
   const MutexLock lock(shard.mutex);
+  ++shard.gone;
   const std::uint32_t row = shard.find(key, hash);
   if (row == kNone) return false;
-  wipe(shard.keys[row]);
-  std::fill_n(words_of(shard, row), width_, 0);
-  if (row < shard.texts.size()) wipe(shard.texts[row]);
-  shard.hashes[row] = ~hash;
-  shard.replaced.erase(row);
-  --shard.live;
+  shard.bury(row, width_);
   keys_.fetch_sub(1, std::memory_order_relaxed);
+  count(shard);
   return true;
 }
 
 void ViewIndex::clear() {
   for (Shard& shard : shards_) {
     const MutexLock lock(shard.mutex);
-    for (std::string& key : shard.keys) wipe(key);
-    for (auto& chunk : shard.chunks) std::fill_n(chunk.get(), kChunkRows * width_, 0);
-    for (std::string& texts : shard.texts) wipe(texts);
+    ++shard.gone;
     for (auto& [row, old] : shard.replaced) {
       std::fill(old.words.begin(), old.words.end(), 0);
       wipe(old.texts);
     }
-    keys_.fetch_sub(shard.live, std::memory_order_relaxed);
-    shard.live = 0;
+    for (std::size_t row = 0; row < shard.hashes.size(); ++row) {
+      const bool alive = (shard.alive[row / kChunkRows] >> (row % kChunkRows) & 1) != 0;
+      if (alive) shard.bury(static_cast<std::uint32_t>(row), width_);
+    }
     shard.table.clear();
-    shard.hashes.clear();
-    shard.keys.clear();
-    shard.chunks.clear();
-    shard.texts.clear();
+    shard.taken = 0;
     shard.replaced.clear();
+    count(shard);
   }
+  keys_.store(0, std::memory_order_relaxed);
+  complete_.store(true);
+}
+
+void ViewIndex::leave_out(std::uint64_t keys) {
+  if (keys == 0) return;
+  complete_.store(false);
+  keys_.fetch_add(keys, std::memory_order_relaxed);
+}
+
+std::uint64_t ViewIndex::ticket(std::string_view key) const {
+  const Shard& shard = shards_[hash64(key) >> kShardShift];
+  const MutexLock lock(shard.mutex);
+  return shard.gone;
+}
+
+void ViewIndex::fill(std::string_view key, const RowView& row, std::uint64_t ticket) {
+  FALAJ_CHECK(row.words.size() == width_);
+  const std::uint64_t hash = hash64(key);
+  Shard& shard = shards_[hash >> kShardShift];
+  const MutexLock lock(shard.mutex);
+  if (shard.gone != ticket || shard.find(key, hash) != kNone) return;
+  store(shard, shard.add(key, hash, width_), row);
+  count(shard);
+}
+
+bool ViewIndex::may_go(const Shard& shard, std::uint32_t chunk, std::uint64_t copied) const {
+  for (std::uint32_t i = 0; i < kChunkRows; ++i) {
+    const auto row = static_cast<std::uint32_t>(chunk * kChunkRows + i);
+    if ((shard.alive[chunk] >> i & 1) == 0) continue;
+    const bool settled = !shard.replaced.contains(row);
+    if (!settled || commit_of(row_of(shard, row).sequence()) > copied) return false;
+  }
+  return true;
+}
+
+// Twice around: what was read since the last time stays at first.
+std::int64_t ViewIndex::evict(std::int64_t bytes, std::uint64_t copied) {
+  const std::int64_t before = own_bytes_.load();
+  for (std::size_t turn = 0; turn < 2 * kShards; ++turn) {
+    Shard& shard = shards_[hand_];
+    hand_ = (hand_ + 1) % kShards;
+    const MutexLock lock(shard.mutex);
+    if (holds_.load() > 0) break;
+    for (std::uint32_t chunk = 0; chunk < shard.chunks.size(); ++chunk) {
+      if (shard.alive[chunk] == 0) continue;
+      if (std::exchange(shard.used[chunk], std::uint8_t{0}) != 0) continue;
+      if (!may_go(shard, chunk, copied)) continue;
+      complete_.store(false);  // Before a reader can miss it.
+      ++shard.gone;
+      for (std::uint32_t i = 0; i < kChunkRows; ++i) {
+        const auto row = static_cast<std::uint32_t>(chunk * kChunkRows + i);
+        if ((shard.alive[chunk] >> i & 1) != 0) shard.bury(row, width_);
+      }
+    }
+    count(shard);
+    if (before - own_bytes_.load() >= bytes) break;
+  }
+  return before - own_bytes_.load();
 }
 
 void ViewIndex::settle() {

@@ -4,6 +4,9 @@
 // tens of nanoseconds and a writer for one row at a time; rows never move, so that growing is short
 // too. A reader names the commit that it reads at: of a row that a publish under way has replaced
 // it still gets what was there before.
+//
+// Rows whose durable copy was made may be let go, those first that were not read for long: sixteen
+// at a time, as they came in. From then on a key that is not here may be in the durable copy.
 #pragma once
 
 #include <array>
@@ -75,13 +78,20 @@ class ViewIndex {
   enum class Put : std::uint8_t { kNewer, kSame, kStale };
   // While loading nobody reads yet, so what is replaced need not be kept.
   enum class Replaced : std::uint8_t { kKeep, kForget };
-  // kTooNew: the row at that commit is not kept any more; read at a later one.
-  enum class Seen : std::uint8_t { kRow, kNothing, kTooNew };
+  // kTooNew: the row at that commit is not kept any more; read at a later one. kElsewhere: it is
+  // not in memory; if there is one, the durable copy has it.
+  enum class Seen : std::uint8_t { kRow, kNothing, kTooNew, kElsewhere };
 
-  explicit ViewIndex(std::size_t fields) : fields_(fields), width_(RowWords::width(fields)) {}
+  // What it holds is added to `bytes`, which several may share and which outlives it.
+  ViewIndex(std::size_t fields, std::atomic<std::int64_t>& bytes)
+      : fields_(fields), width_(RowWords::width(fields)), bytes_(bytes) {}
+  ~ViewIndex() { bytes_ -= own_bytes_; }
 
   std::size_t fields() const { return fields_; }
+  // Those that were let go too.
   std::uint64_t keys() const { return keys_.load(std::memory_order_relaxed); }
+  // Nothing was let go: what is not here is nowhere.
+  bool complete() const { return complete_.load(); }
 
   // Keeps the row if its (event, created, sequence) is larger than what is there. One writer.
   Put put(std::string_view key, const RowView& row, Replaced replaced);
@@ -92,6 +102,27 @@ class ViewIndex {
   // Forgets what the last publish has replaced: nobody begins to read at a commit before it.
   void settle();
 
+  // While one lives nothing is let go: what was looked up stays.
+  class Hold {
+   public:
+    explicit Hold(ViewIndex& index) : index_(index) { ++index_.holds_; }
+    ~Hold() { --index_.holds_; }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    ViewIndex& index_;
+  };
+  // Lets go of rows of commits up to `copied`, of which the durable copy is made, until so many
+  // bytes are free. What it freed.
+  std::int64_t evict(std::int64_t bytes, std::uint64_t copied);
+  // So many keys were left in the durable copy while it was loaded.
+  void leave_out(std::uint64_t keys);
+  // Takes a row back from the durable copy. Take the ticket first, then read the copy: nothing
+  // happens when the index has the key, or let go or erased something meanwhile.
+  std::uint64_t ticket(std::string_view key) const;
+  void fill(std::string_view key, const RowView& row, std::uint64_t ticket);
+
   // Calls use(RowView) with the row as it was at that commit. `use` must be short.
   template <class Use>
   Seen read(std::string_view key, std::uint64_t commit, Use use) const {
@@ -99,7 +130,8 @@ class ViewIndex {
     const Shard& shard = shards_[hash >> kShardShift];
     const MutexLock lock(shard.mutex);
     const std::uint32_t row = shard.find(key, hash);
-    if (row == kNone) return Seen::kNothing;
+    if (row == kNone) return complete_.load() ? Seen::kNothing : Seen::kElsewhere;
+    shard.used[row / kChunkRows] = 1;
     RowView seen = row_of(shard, row);
     if (commit_of(seen.sequence()) > commit) {
       const auto before = shard.replaced.find(row);
@@ -127,9 +159,16 @@ class ViewIndex {
     std::vector<std::uint32_t> table;  // Row + 1; 0 is free. A power of two, at most half full.
     std::vector<std::uint64_t> hashes;
     std::vector<std::string> keys;
-    std::vector<std::unique_ptr<std::uint64_t[]>> chunks;
+    std::vector<std::unique_ptr<std::uint64_t[]>> chunks;  // Null: free.
+    std::vector<std::uint16_t> alive;                      // Of each chunk, a bit for each row.
+    mutable std::vector<std::uint8_t> used;  // Of each chunk: whether it was read of late.
+    std::vector<std::uint32_t> free;         // Chunks.
+    std::uint32_t open = kNone;              // The chunk that new rows go to, and how many it has.
+    std::uint32_t filled = 0;
+    std::size_t taken = 0;           // Places of `table`, those of rows that are gone too.
+    std::uint64_t gone = 0;          // How often something was let go or erased.
     std::vector<std::string> texts;  // Of each row; none in a view without texts.
-    std::uint64_t live = 0;          // Rows that were not erased.
+    std::uint64_t live = 0;          // Rows that are here.
     // What the rows of the publish under way have replaced; empty words: nothing was there.
     std::unordered_map<std::uint32_t, OldRow> replaced;
 
@@ -143,7 +182,13 @@ class ViewIndex {
       return kNone;
     }
     std::uint32_t add(std::string_view key, std::uint64_t hash, std::size_t width);
-    void grow();
+    void open_chunk(std::size_t width);
+    void rebuild();
+    // Nobody finds the row any more; it is overwritten.
+    void bury(std::uint32_t row, std::size_t width);
+    std::int64_t bytes(std::size_t width) const;
+    std::int64_t counted = 0;     // bytes() when it was last looked at.
+    std::int64_t long_bytes = 0;  // Of keys and texts that do not lie inside their strings.
   };
 
   std::uint64_t* words_of(const Shard& shard, std::uint32_t row) const {
@@ -154,10 +199,18 @@ class ViewIndex {
     return {{words_of(shard, row), width_}, fields_, texts};
   }
   void store(Shard& shard, std::uint32_t row, const RowView& from);
+  // Takes the shard's share of bytes_ to what it is.
+  void count(Shard& shard);
+  bool may_go(const Shard& shard, std::uint32_t chunk, std::uint64_t copied) const;
 
   std::size_t fields_;
   std::size_t width_;
+  std::atomic<std::int64_t>& bytes_;
+  std::atomic<std::int64_t> own_bytes_{0};
   std::atomic<std::uint64_t> keys_{0};
+  std::atomic<bool> complete_{true};
+  std::atomic<int> holds_{0};
+  std::size_t hand_ = 0;  // The shard that is looked at next; of who evicts.
   std::array<Shard, kShards> shards_;
 };
 

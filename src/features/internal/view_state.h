@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "features/definitions.h"
 #include "features/internal/event_index.h"
+#include "features/internal/online_rows.h"
 #include "features/internal/segments.h"
 #include "features/internal/view_index.h"
 #include "storage/kv.h"
@@ -40,6 +41,9 @@ struct ViewState {
   std::atomic<std::uint64_t> copied = 0;  // Up to this commit the durable copy has every row.
   Mutex turn;
   std::uint64_t watermark FALAJ_GUARDED_BY(turn) = 0;
+  // Of rows that are read from the durable copy again; made with the first.
+  mutable Mutex unpacking;
+  mutable std::unique_ptr<RowUnpacker> unpacker FALAJ_GUARDED_BY(unpacking);
 
   storage::Owner owner() const { return owner_of_view(project, zone, view); }
   // Whether it was made for this declaration, as far as rows depend on it.
