@@ -6,8 +6,8 @@ usage: bench/run.py [--rounds N] [--build DIR] [--plant-wrong-answer] NAME
 
 A scenario is bench/scenarios/NAME.py. One that races defines contestants `ours` and `peer`; they
 take turns (ours peer, peer ours, ...) for at least 5 rounds, of which the first is dropped. One
-without a peer, or with many, defines `measure`. Limits stand in bench/budgets.toml. The result is printed and
-written to build/bench/NAME.json. Exit 1: answers differ, or a budget is missed.
+without a peer, or with many, defines `measure`. Limits stand in bench/budgets.toml. The result is
+printed and written to build/bench/NAME.json. Exit 1: answers differ, or a budget is missed.
   --plant-wrong-answer   spoil our answers, to see the check refuse them
 """
 
@@ -107,7 +107,7 @@ def measure(scenario, arena: Arena, rounds: int) -> dict:
             "figures": {name: spread(r[name] for r in kept) for name in kept[0]}}
 
 
-def missed_budgets(result: dict, budgets: dict, not_raced: dict) -> list[str]:
+def missed_budgets(result: dict, budgets: dict, not_raced: dict | None = None) -> list[str]:
     """budgets: figure_max or figure_min = limit; judged on the median. What a scenario did not race
     it names in NOT_RACED, with the reason: that is told, and is no miss."""
     figures = dict(result.get("figures", {}))
@@ -117,7 +117,7 @@ def missed_budgets(result: dict, budgets: dict, not_raced: dict) -> list[str]:
     missed = []
     for key, limit in budgets.items():
         name, _, bound = key.rpartition("_")
-        if name in not_raced:
+        if name in (not_raced or {}):
             continue
         if name not in figures:
             missed.append(f"{key}: the scenario measured no '{name}'")
@@ -203,8 +203,9 @@ def main() -> None:
     budgets = tomllib.loads((ROOT / "bench/budgets.toml").read_text()).get(options.name, {})
     not_raced = getattr(scenario, "NOT_RACED", {})
     missed = missed_budgets(result, budgets, not_raced)
-    result |= {"not_raced": not_raced, "name": options.name, "title": scenario.TITLE, "budgets": budgets,
-               "missed": missed, "cpus": os.cpu_count(), "load": os.getloadavg()[0]}
+    result |= {"name": options.name, "title": scenario.TITLE, "budgets": budgets,
+               "not_raced": not_raced, "missed": missed, "cpus": os.cpu_count(),
+               "load": os.getloadavg()[0]}
     (ROOT / f"build/bench/{options.name}.json").write_text(json.dumps(result, indent=1) + "\n")
     show(options.name, scenario, result, missed)
     sys.exit(1 if missed else 0)

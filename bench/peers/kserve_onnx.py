@@ -28,7 +28,7 @@ class OnnxModel(kserve.Model):
         scores = self.session.run([self.made], {self.given: rows})[0]
         output = InferOutput(self.made, list(scores.shape), "FP32")
         output.set_data_from_numpy(scores, binary_data=False)
-        return InferResponse(payload.id, self.name, [output])
+        return InferResponse(payload.id or "", self.name, [output])
 
 
 if __name__ == "__main__":

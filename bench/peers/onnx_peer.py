@@ -1,6 +1,7 @@
 """What the opponents of bench/scenarios/serving.py share: the model, ports, and saying `ready`."""
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -36,11 +37,15 @@ def say(line: str) -> None:
 
 
 def announce(url: str, path: str, body: dict | None = None, grpc: int = 0) -> None:
-    """From a thread: `ready URL` once `path` is answered, then `grpc ADDRESS` if there is one."""
+    """From a thread: `ready URL` once `path` is answered, then `grpc ADDRESS`. After a minute the
+    process ends instead."""
 
     def wait() -> None:
         data = None if body is None else json.dumps(body).encode()
+        end = time.monotonic() + 60
         while True:
+            if time.monotonic() > end:
+                os._exit(1)
             request = urllib.request.Request(
                 url + path, data, {"Content-Type": "application/json"}
             )

@@ -5,6 +5,7 @@ answers y = x + x in its Python backend; a request that was answered before is a
 cache, without leaving the binary. FOLDER is made new.
 """
 
+import ctypes
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytriton
 from onnx_peer import announce, free_ports
 
+PRCTL = ctypes.CDLL(None).prctl
 MODEL = """
 import triton_python_backend_utils as utils
 
@@ -41,21 +43,26 @@ def main():
     folder, columns = Path(sys.argv[1]), int(sys.argv[2])
     home = Path(pytriton.__file__).parent / "tritonserver"
     shutil.rmtree(folder, ignore_errors=True)
-    version = folder / "bench/1"
+    version = folder / "models/bench/1"
     version.mkdir(parents=True)
     (version / "model.py").write_text(MODEL)
-    (folder / "bench/config.pbtxt").write_text(CONFIG.format(columns=columns))
+    (folder / "models/bench/config.pbtxt").write_text(CONFIG.format(columns=columns))
+    # The backend looks for the program of its Python beside itself.
+    shutil.copytree(home / "backends", folder / "backends")
     stubs = home / f"python_backend_stubs/{sys.version_info[0]}.{sys.version_info[1]}"
-    shutil.copy(stubs / "triton_python_backend_stub", folder / "bench")
+    shutil.copy(stubs / "triton_python_backend_stub", folder / "backends/python")
     http, grpc = free_ports(2)
     server = subprocess.Popen(
-        [home / "bin/tritonserver", f"--model-repository={folder}",
-         f"--backend-directory={home / 'backends'}", f"--cache-directory={home / 'caches'}",
+        [home / "bin/tritonserver", f"--model-repository={folder / 'models'}",
+         f"--backend-directory={folder / 'backends'}", f"--cache-directory={home / 'caches'}",
          "--cache-config=local,size=67108864", "--http-address=127.0.0.1",
          "--grpc-address=127.0.0.1", f"--http-port={http}", f"--grpc-port={grpc}",
          "--allow-metrics=false", "--log-verbose=0"],
         stdout=sys.stderr,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env={**os.environ, "PYTHONPATH": str(home.parent.parent),
+             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+             "LD_LIBRARY_PATH": str(home.parent.parent / "nvidia_pytriton.libs")},
+        preexec_fn=lambda: PRCTL(1, signal.SIGTERM),  # It ends with this process.
     )  # fmt: skip
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     announce(f"http://127.0.0.1:{http}", "/v2/models/bench/ready", grpc=grpc)

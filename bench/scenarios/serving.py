@@ -1,12 +1,12 @@
 """Inference over the wire: against ONNX Runtime in a loop, against other servers of models, and
 against itself. A table of rows, each one thing that serving promises.
 
-BENCH_ROWS=loop_mid,swaps runs only those rows (all: ROWS, below); BENCH_SECONDS (2) is the length of a turn, BENCH_TURNS (3)
-how often each side has one. Sides take turns (A B, B A, …), answers are compared first. One thread
-for each run of a model, everywhere. Where a row says so the server has core 0 and the load core 1,
-and what is compared is requests per second of the server's processor time: what the generator can
-send does not enter it. Rows against servers that are not installed (tools/peers servers), or that
-do not start here, are not raced, and say so.
+BENCH_ROWS=loop_mid,swaps runs only those rows (all: ROWS, below); BENCH_SECONDS (2) is the length
+of a turn, BENCH_TURNS (3) how often each side has one. Sides take turns (A B, B A, …), answers are
+compared first. One thread for each run of a model, everywhere. Where a row says so the server has
+core 0 and the load core 1, and what is compared is requests per second of the server's processor
+time: what the generator can send does not enter it. Rows against servers that are not installed
+(tools/peers servers), or that do not start here, are not raced, and say so; build/bench has why.
 
 Models are made here: `small` (32 → 64 → 1, about 10 µs), `mid` (four convolutions, about 7 ms),
 `wide` (three layers of 1,024, whose weights one row must read as a whole), `line` (1,024 → 1),
@@ -73,8 +73,9 @@ class Ours:
         self.load(name)
         return name
 
-    def load(self, name: str, word: str = "load") -> None:
-        call(f"{self.url}/v2/repository/models/{name}/{word}", {})
+    def load(self, name: str) -> None:
+        # With the project: it was declared just now, the server may not have seen it yet.
+        call(f"{self.url}/v2/repository/models/default.{name}/load", {})
 
     def infer(self, name: str) -> str:
         return f"{self.url}/v2/models/{name}/infer"
@@ -135,6 +136,8 @@ def loop_mid(arena) -> dict:
             "mid_grpc_to_loop": ratios(grpc, limit, "per_s"),
             "mid_rest_p50_to_loop": ratios(rest, limit, "p50_ms"),
             "mid_grpc_p50_to_loop": ratios(grpc, limit, "p50_ms"),
+            "mid_rest_cpu_to_loop": ratios(rest, limit, "per_cpu_s"),
+            "mid_grpc_cpu_to_loop": ratios(grpc, limit, "per_cpu_s"),
             "mid_loop_per_s": middle(limit, "per_s"), "mid_rest_per_s": middle(rest, "per_s"),
             "mid_grpc_per_s": middle(grpc, "per_s"), "mid_rest_p99_ms": middle(rest, "p99_ms"),
             "mid_rest_cpu_us": middle(rest, "cpu_us"), "mid_grpc_cpu_us": middle(grpc, "cpu_us")}
@@ -152,9 +155,13 @@ def loop_small(arena) -> dict:
         lambda: ours.call_grpc("small", small, CLIENTS, "1"))
     return {"small_rest_to_loop": ratios(rest, limit, "per_s"),
             "small_grpc_to_loop": ratios(grpc, limit, "per_s"),
+            "small_rest_cpu_to_loop": ratios(rest, limit, "per_cpu_s"),
+            "small_grpc_cpu_to_loop": ratios(grpc, limit, "per_cpu_s"),
+            "small_loop_cpu_us": middle(limit, "cpu_us"),
             "small_loop_per_s": middle(limit, "per_s"), "small_rest_per_s": middle(rest, "per_s"),
             "small_grpc_per_s": middle(grpc, "per_s"),
-            "small_rest_p50_ms": middle(rest, "p50_ms"), "small_rest_p99_ms": middle(rest, "p99_ms"),
+            "small_rest_p50_ms": middle(rest, "p50_ms"),
+            "small_rest_p99_ms": middle(rest, "p99_ms"),
             "small_rest_cpu_us": middle(rest, "cpu_us"),
             "small_grpc_cpu_us": middle(grpc, "cpu_us")}
 
@@ -362,12 +369,12 @@ def telemetry(arena) -> dict:
 
 def cycles(arena) -> dict:
     """Loads and unloads, each with an answer between: what memory stays."""
-    ours_of(arena)
     ours = Ours(arena)
-    ours.deploy(arena.wide)
+    question = Question(arena.work, "cycle", layers([256, 512, 8]), [256])
+    ours.deploy(question)
     wanted = int(os.environ.get("BENCH_CYCLES", "1000"))
     link = http.client.HTTPConnection(urllib.parse.urlparse(ours.url).netloc)
-    body = json.dumps(arena.wide.json())
+    body = json.dumps(question.json())
 
     def post(path: str, content: str) -> None:
         link.request("POST", path, content, {"Content-Type": "application/json"})
@@ -380,9 +387,9 @@ def cycles(arena) -> dict:
     for i in range(wanted + 100):
         if i >= 100 and (i - 100) % max(1, wanted // 10) == 0:
             sizes.append(ours.server.rss_megabytes())
-        post("/v2/repository/models/wide/unload", "{}")
-        post("/v2/repository/models/wide/load", "{}")
-        post("/v2/models/wide/infer", body)
+        post("/v2/repository/models/cycle/unload", "{}")
+        post("/v2/repository/models/cycle/load", "{}")
+        post("/v2/models/cycle/infer", body)
     sizes.append(ours.server.rss_megabytes())
     ours.server.stop()
     return {"cycles": wanted, "cycles_rss_growth": sizes[-1] / sizes[0] - 1,
@@ -547,11 +554,11 @@ ROWS = {
     loop_mid: ("mid_rest_to_loop", "mid_grpc_to_loop", "mid_rest_p50_to_loop",
                "mid_grpc_p50_to_loop"),
     loop_small: ("small_rest_to_loop", "small_grpc_to_loop"),
-    batching: ("small_batching_gain", "wide_batching_gain", "small_lone_p50", "wide_lone_p50"),
+    batching: ("wide_batching_gain", "small_lone_p50", "wide_lone_p50"),
     features: ("features_p50_1", "features_p50_16"),
     overload: ("overload_goodput",),
     swaps: ("swaps", "swap_failed", "swap_requests", "swap_p99"),
-    telemetry: ("telemetry_per_s", "telemetry_per_cpu_s"),
+    telemetry: ("telemetry_per_cpu_s",),
     cycles: ("cycles", "cycles_rss_growth"),
     start: ("start_to_mlserver",),
     mlserver: ("mlserver_rest", "mlserver_grpc"),
@@ -579,5 +586,6 @@ def measure(arena) -> dict:
         except Refused as refused:
             if row not in NEEDS_OTHERS or "answers differ" in str(refused):
                 raise
+            (arena.root / f"build/bench/serving.{row.__name__}.log").write_text(str(refused))
             NOT_RACED.update(dict.fromkeys(judged, str(refused).splitlines()[0]))
     return figures

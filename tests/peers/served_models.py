@@ -69,8 +69,8 @@ class ServedModels:
         self.load(name)
 
     def load(self, name, word="load"):
-        """Returns once it is done."""
-        url = f"{self.url}/v2/repository/models/{name}/{word}"
+        """Returns once it is done. With the project: the server may not have seen it yet."""
+        url = f"{self.url}/v2/repository/models/default.{name}/{word}"
         subprocess.run(["curl", "-sSf", "-X", "POST", url], check=True)
 
     def falaj(self, *words, typed=""):

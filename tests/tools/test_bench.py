@@ -67,6 +67,18 @@ class HarnessTest(unittest.TestCase):
         self.assertEqual(run.missed_budgets(result, {"ready_ms_max": 301}), [])
         self.assertIn("301", run.missed_budgets(result, {"ready_ms_max": 300})[0])
         self.assertIn("no 'rss'", run.missed_budgets(result, {"rss_max": 1})[0])
+        self.assertEqual(run.missed_budgets(result, {"rss_max": 1}, {"rss": "why"}), [])
+
+    def test_figures_of_many_turns_are_spread_as_one(self):
+        self.assertEqual(run.spread([[3, 1], 2]), {"median": 2, "min": 1, "max": 3})
+
+    def test_says_beside_each_figure_whether_its_budget_is_met(self):
+        result = {"kind": "measure", "figures": {"x": {"median": 2}},
+                  "budgets": {"x_min": 3, "y_max": 1}}
+        missed = run.missed_budgets(result, {"x_min": 3})
+        self.assertEqual(run.verdict("x", result, missed), "   missed (min 3)")
+        self.assertEqual(run.verdict("x", result, []), "   met (min 3)")
+        self.assertEqual(run.verdict("z", result, []), "")
 
 
 class ComparisonTest(unittest.TestCase):
