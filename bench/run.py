@@ -6,7 +6,7 @@ usage: bench/run.py [--rounds N] [--build DIR] [--plant-wrong-answer] NAME
 
 A scenario is bench/scenarios/NAME.py. One that races defines contestants `ours` and `peer`; they
 take turns (ours peer, peer ours, ...) for at least 5 rounds, of which the first is dropped. One
-without a peer defines `measure`. Limits stand in bench/budgets.toml. The result is printed and
+without a peer, or with many, defines `measure`. Limits stand in bench/budgets.toml. The result is printed and
 written to build/bench/NAME.json. Exit 1: answers differ, or a budget is missed.
   --plant-wrong-answer   spoil our answers, to see the check refuse them
 """
@@ -90,7 +90,8 @@ def ratio(scenario, measured: dict) -> float:
 
 
 def spread(values) -> dict:
-    values = list(values)
+    """Of numbers, or of lists of them: what was measured in turns inside a round."""
+    values = [v for each in values for v in (each if isinstance(each, list) else [each])]
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
@@ -106,8 +107,9 @@ def measure(scenario, arena: Arena, rounds: int) -> dict:
             "figures": {name: spread(r[name] for r in kept) for name in kept[0]}}
 
 
-def missed_budgets(result: dict, budgets: dict) -> list[str]:
-    """budgets: figure_max or figure_min = limit; judged on the median."""
+def missed_budgets(result: dict, budgets: dict, not_raced: dict) -> list[str]:
+    """budgets: figure_max or figure_min = limit; judged on the median. What a scenario did not race
+    it names in NOT_RACED, with the reason: that is told, and is no miss."""
     figures = dict(result.get("figures", {}))
     if result["kind"] == "race":
         figures |= {"ratio": result["ratio"]}
@@ -115,6 +117,8 @@ def missed_budgets(result: dict, budgets: dict) -> list[str]:
     missed = []
     for key, limit in budgets.items():
         name, _, bound = key.rpartition("_")
+        if name in not_raced:
+            continue
         if name not in figures:
             missed.append(f"{key}: the scenario measured no '{name}'")
             continue
@@ -141,9 +145,22 @@ def show(name: str, scenario, result: dict, missed: list[str]) -> None:
         for key, value in result["extra"].items():
             print(f"  {key:<12} {value:>12,.4g}")
     for name_of, s in result.get("figures", {}).items():
-        print(f"  {name_of:<16} {s['median']:>10,.4g}   ({s['min']:,.4g} to {s['max']:,.4g})")
+        line = f"  {name_of:<20} {s['median']:>10,.4g}   ({s['min']:,.4g} to {s['max']:,.4g})"
+        print(line + verdict(name_of, result, missed))
+    for name_of, why in result["not_raced"].items():
+        print(f"  {name_of:<20} not raced: {why}")
     for line in missed:
         print(f"  MISSED: {line}")
+
+
+def verdict(figure_name: str, result: dict, missed: list[str]) -> str:
+    """"   met (min 10)" beside a figure that has a budget."""
+    limits = [f"{bound} {result['budgets'][f'{figure_name}_{bound}']:g}" for bound in ("min", "max")
+              if f"{figure_name}_{bound}" in result["budgets"]]
+    if not limits:
+        return ""
+    word = "missed" if any(m.startswith(figure_name + " is ") for m in missed) else "met"
+    return f"   {word} ({', '.join(limits)})"
 
 
 def parse() -> argparse.Namespace:
@@ -184,8 +201,9 @@ def main() -> None:
         arena.close()
         shutil.rmtree(work, ignore_errors=True)
     budgets = tomllib.loads((ROOT / "bench/budgets.toml").read_text()).get(options.name, {})
-    missed = missed_budgets(result, budgets)
-    result |= {"name": options.name, "title": scenario.TITLE, "budgets": budgets,
+    not_raced = getattr(scenario, "NOT_RACED", {})
+    missed = missed_budgets(result, budgets, not_raced)
+    result |= {"not_raced": not_raced, "name": options.name, "title": scenario.TITLE, "budgets": budgets,
                "missed": missed, "cpus": os.cpu_count(), "load": os.getloadavg()[0]}
     (ROOT / f"build/bench/{options.name}.json").write_text(json.dumps(result, indent=1) + "\n")
     show(options.name, scenario, result, missed)

@@ -1,11 +1,10 @@
 #include "bundle.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <set>
 
-#include "decisions.h"
-#include "model_card.h"
+#include "parts.h"
 
 namespace falaj_verify {
 namespace {
@@ -19,8 +18,11 @@ constexpr std::string_view kDrill = "restore/drill.json";
 constexpr std::string_view kCards = "models/cards.json";
 constexpr std::string_view kMatrix = "access/matrix.json";
 constexpr std::string_view kInventory = "keys/inventory.json";
-constexpr std::string_view kKeyEntry = "{\"action\":\"key.";
-constexpr std::string_view kRegistration = "{\"action\":\"model.register\",";
+constexpr std::string_view kLedger = "zones/ledger.json";
+// Entries that parts of the bundle are held against begin with one of these.
+constexpr std::array<std::string_view, 4> kTelling{
+    "{\"action\":\"evidence.export\",", "{\"action\":\"key.", "{\"action\":\"model.register\",",
+    "{\"action\":\"transfer."};
 constexpr std::size_t kProofMax = 128;
 
 std::string number(std::uint64_t n) { return std::to_string(n); }
@@ -41,6 +43,13 @@ struct Head {
   Note note;
   Checkpoint checkpoint;
 };
+std::optional<Head> head_of(std::string_view text, const Key& log, bool must_be_signed = true) {
+  const auto note = parse_note(text);
+  const auto checkpoint = note ? parse_checkpoint(note->body) : std::nullopt;
+  if (!checkpoint || checkpoint->origin != log.name) return {};
+  if (must_be_signed && check_signature(*note, log).state != Signed::kYes) return {};
+  return Head{*note, *checkpoint};
+}
 
 class Examination {
  public:
@@ -48,6 +57,7 @@ class Examination {
       : files_(files), trust_(trust), checks_(checks) {}
 
   Report run() {
+    read_held();
     check_manifest();
     check_files();
     read_heads();
@@ -60,6 +70,7 @@ class Examination {
     check_models();
     check_keys();
     check_access();
+    check_ledger();
     return std::move(report_);
   }
 
@@ -73,6 +84,24 @@ class Examination {
     return found->second;
   }
 
+  // A part, which every bundle has, with the list (or object) that it is about. Absent too when the
+  // entries do not hold: then nothing can be held against them.
+  std::optional<Json> part(std::string_view path, std::string_view about, Json::Kind kind) {
+    const auto text = file(path);
+    if (!entries_hold_ || (!text && !checks_.parts)) return {};
+    auto parsed = text ? parse_json(*text) : std::nullopt;
+    if (parsed && (*parsed)[about].kind == kind) return parsed;
+    fails("The bundle has no " + std::string(path) + ", or it is malformed.");
+    return {};
+  }
+
+  // Whether a part that knows the log up to there was made for this evidence.
+  bool is_of_now(std::string_view path, std::uint64_t known) {
+    if (!checks_.part_times || (taken_ != 0 && known >= taken_)) return true;
+    fails(std::string(path) + " is older than the entry that says that evidence was taken.");
+    return false;
+  }
+
   // The manifest bears the log's signature, so its list of hashes may be believed.
   void check_manifest() {
     const auto text = file(kManifest);
@@ -82,15 +111,8 @@ class Examination {
     }
     const auto note = parse_note(*signed_text);
     if (!note) return fails("manifest.note is not a signed note.");
-    const auto lines = lines_of(note->body);
-    const bool says_so =
-        lines.size() == 4 && lines[0] == "falaj-evidence/v1" && lines[1] == trust_.log.name &&
-        lines[2] == "sha256 " + to_hex(sha256(*text)) && lines[3].starts_with("time ");
-    if (checks_.manifest_signature) {
-      if (check_signature(*note, trust_.log).state != Signed::kYes) {
-        return fails("The manifest does not bear a valid signature of " + trust_.log.name + ".");
-      }
-      if (!says_so) return fails("The signature belongs to another manifest than this one.");
+    if (checks_.manifest_signature && !vouches_for(*note, trust_.log, *text)) {
+      return fails("The manifest does not bear a valid signature of " + trust_.log.name + ".");
     }
     const auto manifest = parse_json(*text);
     if (!manifest || manifest->text_at("format") != "falaj-evidence/1" ||
@@ -105,49 +127,36 @@ class Examination {
     const Json& list = manifest_["files"];
     if (list.kind != Json::Kind::kList) return fails("The manifest lists no files.");
     std::set<std::string, std::less<>> listed{std::string(kManifest), std::string(kManifestNote)};
-    std::size_t wrong = 0;
+    const std::size_t before = report_.findings.size();
     for (const Json& item : list.items) {
       const std::string path(item.text_at("path"));
       const auto content = file(path);
       if (!listed.insert(path).second) {
         fails("The manifest lists " + path + " twice.");
-        ++wrong;
-        continue;
-      }
-      if (!checks_.file_hashes) continue;
-      if (!content) {
+      } else if (checks_.file_hashes && !content) {
         fails("The file " + path + " is missing.");
-        ++wrong;
-      } else if (to_hex(sha256(*content)) != item.text_at("sha256") ||
-                 item.count_at("bytes") != content->size()) {
+      } else if (checks_.file_hashes && (to_hex(sha256(*content)) != item.text_at("sha256") ||
+                                         item.count_at("bytes") != content->size())) {
         fails("The file " + path + " was changed after it was signed.");
-        ++wrong;
       }
     }
     for (const auto& [path, content] : files_) {
       if (!checks_.unlisted_files || listed.contains(path)) continue;
       fails("The file " + path + " was added after the manifest was signed.");
-      ++wrong;
     }
-    if (wrong == 0) holds("All " + number(list.items.size()) + " files are as they were signed.");
+    if (report_.findings.size() > before) return;
+    holds("All " + number(list.items.size()) + " files are as they were signed.");
   }
 
   std::optional<Head> read_head(std::string_view text, const std::string& name) {
-    const auto note = parse_note(text);
-    const auto checkpoint = note ? parse_checkpoint(note->body) : std::nullopt;
-    if (!checkpoint) {
-      fails(name + " is not a signed head.");
-      return {};
-    }
-    if (checkpoint->origin != trust_.log.name) {
-      fails(name + " is of another log: " + checkpoint->origin + ".");
-      return {};
-    }
-    if (checks_.head_signatures && check_signature(*note, trust_.log).state != Signed::kYes) {
-      fails(name + " does not bear a valid signature of " + trust_.log.name + ".");
-      return {};
-    }
-    return Head{*note, *checkpoint};
+    auto head = head_of(text, trust_.log, checks_.head_signatures);
+    if (!head) fails(name + " is no head with a valid signature of " + trust_.log.name + ".");
+    return head;
+  }
+
+  void read_held() {
+    if (!trust_.checkpoint || !checks_.held_checkpoint) return;
+    held_ = read_head(*trust_.checkpoint, "The checkpoint you hold");
   }
 
   void read_heads() {
@@ -178,7 +187,6 @@ class Examination {
     const auto text = file(kEntries);
     if (!text) return fails("The bundle has no audit entries.");
     if (!text->empty() && text->back() != '\n') return fails("The last audit entry is cut off.");
-    const std::uint64_t held = held_size();
     std::size_t next_head = 0;
     std::int64_t last_time = INT64_MIN;
     std::string_view rest = *text;
@@ -187,11 +195,11 @@ class Examination {
       const std::string_view line = rest.substr(0, end);
       rest.remove_prefix(end + 1);
       if (!check_entry(line, last_time)) return;
-      if (line.starts_with(kRegistration)) remember_model(line);
-      if (line.starts_with(kKeyEntry)) remember_keys(line);
+      const auto begins = [&](std::string_view with) { return line.starts_with(with); };
+      if (std::ranges::any_of(kTelling, begins) && !remember(line)) return;
       leaves_.push_back(leaf_hash(line));
       tree_.append(leaves_.back());
-      if (tree_.size() == held) held_root_ = tree_.root();
+      if (held_ && tree_.size() == held_->checkpoint.size) held_root_ = tree_.root();
       if (next_head == heads_.size() || heads_[next_head].checkpoint.size != tree_.size()) continue;
       if (checks_.head_roots && heads_[next_head].checkpoint.root != tree_.root()) {
         return fails("The first " + number(tree_.size()) +
@@ -264,23 +272,14 @@ class Examination {
     }
   }
 
-  std::uint64_t held_size() const {
-    const auto note = parse_note(trust_.checkpoint.value_or(""));
-    const auto checkpoint = note ? parse_checkpoint(note->body) : std::nullopt;
-    return checkpoint ? checkpoint->size : 0;
-  }
-
   void check_held() {
-    if (!trust_.checkpoint || !checks_.held_checkpoint) return;
-    const auto held = read_head(*trust_.checkpoint, "The checkpoint you hold");
-    if (!held || !entries_hold_) return;
-    const std::uint64_t size = held->checkpoint.size;
+    if (!held_ || !entries_hold_) return;
+    const std::uint64_t size = held_->checkpoint.size;
     if (size > tree_.size()) {
       return fails("You hold a head of " + number(size) + " entries, but the log now has only " +
                    number(tree_.size()) + ": it was cut or set back.");
     }
-    const Hash root = size == 0 ? sha256({}) : held_root_;
-    if (root != held->checkpoint.root) {
+    if (held_root_ != held_->checkpoint.root) {
       return fails("The first " + number(size) +
                    " entries are not those of the head you hold: the log was rewritten.");
     }
@@ -289,7 +288,8 @@ class Examination {
 
   void check_proofs() {
     const auto text = file(kProofs);
-    if (!text || !checks_.proofs || !entries_hold_) return;
+    if (!entries_hold_ || !(text ? checks_.proofs : checks_.parts)) return;
+    if (!text) return fails("The bundle has no inclusion proofs.");
     std::size_t count = 0;
     for (const std::string_view line : lines_of(*text)) {
       const auto item = parse_json(line);
@@ -307,14 +307,13 @@ class Examination {
 
   // The restore drill states a root; it must be one of this log.
   void check_drill() {
-    const auto text = file(kDrill);
-    if (!text || !entries_hold_) return;
-    const auto drill = parse_json(*text);
-    const Json nothing;
-    const Json& audit = drill ? (*drill)["audit"] : nothing;
+    const auto drill = part(kDrill, "audit", Json::Kind::kObject);
+    if (!drill) return;
+    const Json& audit = (*drill)["audit"];
     const auto size = audit.count_at("size");
     if (!size || *size > leaves_.size())
       return fails("The restore drill names no state of this log.");
+    if (!is_of_now(kDrill, *size)) return;
     Tree tree;
     for (std::uint64_t i = 0; i < *size; ++i) tree.append(leaves_[i]);
     if (to_hex(tree.root()) != audit.text_at("root")) {
@@ -323,21 +322,37 @@ class Examination {
     holds("The restore drill brought back the first " + number(*size) + " entries unchanged.");
   }
 
-  void remember_model(std::string_view line) {
+  // What parts will be held against; says when it cannot be read.
+  bool remember(std::string_view line) {
     const auto entry = parse_json(line);
-    if (!entry) return;
-    registered_.insert(std::string(entry->text_at("object")) + " " +
-                       std::string((*entry)["detail"].text_at("bundle_sha256")));
+    const std::uint64_t sequence = tree_.size() + 1;
+    if (!entry) {
+      fails("Entry " + number(sequence) + " says something twice.");
+      return false;
+    }
+    const std::string_view action = entry->text_at("action");
+    const Json& detail = (*entry)["detail"];
+    if (action == "evidence.export") {
+      taken_ = sequence;
+    } else if (action == "model.register") {
+      registered_.insert(std::string(entry->text_at("object")) + " " +
+                         std::string(detail.text_at("bundle_sha256")));
+    } else if (action == "key.shred") {
+      for (const Json& ring : detail["rings"].items) destroyed_.emplace(ring.text, sequence);
+    } else if (action == "key.rotate") {
+      // The newest counts: versions only grow.
+      rotated_[std::string(detail.text_at("key"))] = {detail.count_at("version").value_or(0),
+                                                      sequence};
+    } else if (action.starts_with("transfer.")) {
+      transfers_.push_back(line);
+    }
+    return true;
   }
 
   // Every card bears the server's signature, and that signature is the one the log registered.
   void check_models() {
-    const auto text = file(kCards);
-    if (!text || !checks_.model_cards || !entries_hold_) return;
-    const auto cards = parse_json(*text);
-    if (!cards || (*cards)["models"].kind != Json::Kind::kList) {
-      return fails("The model cards are malformed.");
-    }
+    const auto cards = part(kCards, "models", Json::Kind::kList);
+    if (!cards || !checks_.model_cards) return;
     for (const Json& card : (*cards)["models"].items) {
       const std::string name = std::string(card.text_at("project")) + "/" +
                                std::string(card.text_at("model")) + "/" + card["version"].text;
@@ -352,30 +367,12 @@ class Examination {
           " model cards are signed, and registered in the log.");
   }
 
-  // Receipts of destroyed keys, and which versions the log says there are.
-  void remember_keys(std::string_view line) {
-    const auto entry = parse_json(line);
-    const std::uint64_t sequence = tree_.size() + 1;
-    if (!entry) return;
-    const Json& detail = (*entry)["detail"];
-    if (entry->text_at("action") == "key.shred") {
-      for (const Json& ring : detail["rings"].items) destroyed_.emplace(ring.text, sequence);
-    } else if (entry->text_at("action") == "key.rotate") {
-      // The newest counts: versions only grow.
-      rotated_[std::string(detail.text_at("key"))] = {detail.count_at("version").value_or(0),
-                                                      sequence};
-    }
-  }
-
   // What the log says was destroyed or replaced is so in the inventory.
   void check_keys() {
-    const auto text = file(kInventory);
-    if (!text || !checks_.key_receipts || !entries_hold_) return;
-    const auto inventory = parse_json(*text);
-    if (!inventory || (*inventory)["keys"].kind != Json::Kind::kList) {
-      return fails("The key inventory is malformed.");
-    }
+    const auto inventory = part(kInventory, "keys", Json::Kind::kList);
+    if (!inventory || !checks_.key_receipts) return;
     const std::uint64_t known = inventory->count_at("entries").value_or(tree_.size());
+    if (!is_of_now(kInventory, known)) return;
     for (const Json& key : (*inventory)["keys"].items) {
       const std::string id(key.text_at("id"));
       const std::string name = "The key of " + std::string(key.text_at("project")) + " " +
@@ -398,10 +395,9 @@ class Examination {
 
   // Every decision in the access matrix follows from the grants beside it.
   void check_access() {
-    const auto text = file(kMatrix);
-    if (!text || !checks_.decisions) return;
-    const auto matrix = parse_json(*text);
-    const std::string why = matrix ? check_decisions(*matrix) : "it is malformed";
+    const auto matrix = part(kMatrix, "decisions", Json::Kind::kObject);
+    if (!matrix || !checks_.decisions) return;
+    const std::string why = check_decisions(*matrix);
     if (!why.empty())
       return fails("The access matrix does not follow from its grants: " + why + ".");
     const Json& table = (*matrix)["decisions"];
@@ -409,6 +405,17 @@ class Examination {
           " principals may do follows from the grants (left out: " +
           number(table["left_out"].count_at("principals").value_or(0)) + " principals, " +
           number(table["left_out"].count_at("places").value_or(0)) + " places).");
+  }
+
+  // What crossed a border is counted as the log says, and somebody had approved it.
+  void check_ledger() {
+    const auto ledger = part(kLedger, "rows", Json::Kind::kList);
+    if (!ledger || !checks_.crossings) return;
+    const std::uint64_t known = ledger->count_at("entries").value_or(tree_.size());
+    if (!is_of_now(kLedger, known)) return;
+    const std::string why = check_crossings(*ledger, transfers_, known);
+    if (!why.empty()) return fails("The zone ledger does not fit the log: " + why + ".");
+    holds("The zone ledger counts what the log says crossed a border, all of it approved.");
   }
 
   struct Rotation {
@@ -426,21 +433,16 @@ class Examination {
   std::set<std::string, std::less<>> registered_;  // Object and hash of its signature.
   std::map<std::string, std::uint64_t, std::less<>> destroyed_;  // Key, and its receipt.
   std::map<std::string, Rotation, std::less<>> rotated_;
+  std::vector<std::string_view> transfers_;  // Entries about them.
+  std::uint64_t taken_ = 0;                  // The newest entry that says that evidence was taken.
   Tree tree_;
-  Hash held_root_{};
+  std::optional<Head> held_;        // Which the reader brought.
+  Hash held_root_ = Tree().root();  // Of as many entries here.
   std::size_t heads_reached_ = 0;
   bool entries_hold_ = false;
 };
 
 Report failed(std::string text) { return {{{false, std::move(text)}}, 0}; }
-
-std::optional<Checkpoint> signed_checkpoint(std::string_view text, const Key& key) {
-  const auto note = parse_note(text);
-  const auto checkpoint = note ? parse_checkpoint(note->body) : std::nullopt;
-  if (!checkpoint || checkpoint->origin != key.name) return {};
-  if (check_signature(*note, key).state != Signed::kYes) return {};
-  return checkpoint;
-}
 
 }  // namespace
 
@@ -454,14 +456,14 @@ Report check_bundle(const Files& files, const Trust& trust, const Checks& checks
 }
 
 Report check_head(std::string_view text, const Trust& trust) {
-  const auto head = signed_checkpoint(text, trust.log);
+  const auto head = head_of(text, trust.log);
   if (!head) return failed("This is no head with a valid signature of " + trust.log.name + ".");
   Report report;
-  report.findings.push_back({true, trust.log.name + " signed a log of " + number(head->size) +
-                                       " entries with the root " + to_hex(head->root) + "."});
-  const auto note = parse_note(text);
+  report.findings.push_back({true, trust.log.name + " signed a log of " +
+                                       number(head->checkpoint.size) + " entries with the root " +
+                                       to_hex(head->checkpoint.root) + "."});
   for (const Key& witness : trust.witnesses) {
-    const bool yes = check_signature(*note, witness).state == Signed::kYes;
+    const bool yes = check_signature(head->note, witness).state == Signed::kYes;
     report.findings.push_back(
         {yes, witness.name + (yes ? " cosigned it." : " did not cosign it.")});
   }
@@ -471,9 +473,10 @@ Report check_head(std::string_view text, const Trust& trust) {
 Report check_inclusion_file(std::string_view json, const Trust& trust) {
   const auto file = parse_json(json);
   if (!file) return failed("The proof file is malformed.");
-  const auto head = signed_checkpoint(file->text_at("checkpoint"), trust.log);
-  if (!head)
+  const auto found = head_of(file->text_at("checkpoint"), trust.log);
+  if (!found)
     return failed("The proof has no head with a valid signature of " + trust.log.name + ".");
+  const Checkpoint& head = found->checkpoint;
   const auto index = file->count_at("index");
   const auto proof = proof_of((*file)["proof"]);
   const std::string_view entry = file->text_at("entry");
@@ -481,40 +484,40 @@ Report check_inclusion_file(std::string_view json, const Trust& trust) {
   if (!index || !proof || !facts || facts->sequence != *index + 1) {
     return failed("The proof file is malformed.");
   }
-  if (!check_inclusion(leaf_hash(entry), *index, head->size, head->root, *proof)) {
+  if (!check_inclusion(leaf_hash(entry), *index, head.size, head.root, *proof)) {
     return failed("The proof does not hold: this entry is not in the signed log at that place.");
   }
-  return {{{true, "Entry " + number(facts->sequence) + " is in the log of " + number(head->size) +
+  return {{{true, "Entry " + number(facts->sequence) + " is in the log of " + number(head.size) +
                       " entries that " + trust.log.name + " signed."}},
           1};
 }
 
 Report check_consistency_file(std::string_view json, const Trust& trust) {
   const auto file = parse_json(json);
-  const auto later =
-      file ? signed_checkpoint(file->text_at("checkpoint"), trust.log) : std::nullopt;
-  if (!later)
+  const auto last = file ? head_of(file->text_at("checkpoint"), trust.log) : std::nullopt;
+  if (!last)
     return failed("The file has no head with a valid signature of " + trust.log.name + ".");
-  const auto held =
-      trust.checkpoint ? signed_checkpoint(*trust.checkpoint, trust.log) : std::nullopt;
-  if (!held)
+  const auto first = head_of(trust.checkpoint.value_or(""), trust.log);
+  if (!first)
     return failed("The checkpoint you hold has no valid signature of " + trust.log.name + ".");
+  const Checkpoint& later = last->checkpoint;
+  const Checkpoint& held = first->checkpoint;
   const auto from = file->count_at("from");
-  if (from && *from != held->size) {
+  if (from && *from != held.size) {
     Report report;
     report.wrong_use = "this proof starts at " + number(*from) +
-                       " entries, the head you hold has " + number(held->size) +
-                       ": ask for 'falaj audit proof --from " + number(held->size) + "'";
+                       " entries, the head you hold has " + number(held.size) +
+                       ": ask for 'falaj audit proof --from " + number(held.size) + "'";
     return report;
   }
   const auto proof = proof_of((*file)["proof"]);
-  if (!proof || !check_consistency(held->size, held->root, later->size, later->root, *proof)) {
-    return failed("The log of " + number(later->size) + " entries does not continue the log of " +
-                  number(held->size) + " entries that you hold a head of.");
+  if (!proof || !check_consistency(held.size, held.root, later.size, later.root, *proof)) {
+    return failed("The log of " + number(later.size) + " entries does not continue the log of " +
+                  number(held.size) + " entries that you hold a head of.");
   }
-  return {{{true, "The log has only grown, from " + number(held->size) + " to " +
-                      number(later->size) + " entries."}},
-          later->size};
+  return {{{true, "The log has only grown, from " + number(held.size) + " to " +
+                      number(later.size) + " entries."}},
+          later.size};
 }
 
 }  // namespace falaj_verify

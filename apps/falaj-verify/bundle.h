@@ -38,9 +38,12 @@ struct Checks {
   bool cosignatures = true;
   bool held_checkpoint = true;
   bool proofs = true;
+  bool parts = true;       // That each is there.
+  bool part_times = true;  // That it was made for this evidence.
   bool model_cards = true;
   bool key_receipts = true;
   bool decisions = true;
+  bool crossings = true;
 };
 
 struct Finding {

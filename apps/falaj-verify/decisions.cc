@@ -1,7 +1,7 @@
-#include "decisions.h"
-
 #include <algorithm>
 #include <set>
+
+#include "parts.h"
 
 namespace falaj_verify {
 namespace {

@@ -1,12 +1,11 @@
 // The server decides, this program decides again: over random grants both must agree in every cell.
-#include "decisions.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
 
 #include "base/json.h"
+#include "parts.h"
 #include "security/access/access.h"
 #include "security/access/matrix.h"
 

@@ -1,5 +1,6 @@
 #include "json.h"
 
+#include <charconv>
 #include <chrono>
 
 #include "note.h"
@@ -11,57 +12,41 @@ constexpr int kDepthMax = 64;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-int hex_digit(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
+constexpr std::uint32_t kSmallest[] = {0, 0x80, 0x800, 0x10000};  // With so many bytes more.
+constexpr std::uint32_t kLead[] = {0, 0xc0, 0xe0, 0xf0};
+
+bool is_surrogate(std::uint32_t point) { return point >= 0xd800 && point < 0xe000; }
 
 void append_utf8(std::string& out, std::uint32_t point) {
-  auto add = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
-  if (point < 0x80) {
-    add(point);
-  } else if (point < 0x800) {
-    add(0xc0 | (point >> 6));
-    add(0x80 | (point & 63));
-  } else if (point < 0x10000) {
-    add(0xe0 | (point >> 12));
-    add(0x80 | ((point >> 6) & 63));
-    add(0x80 | (point & 63));
-  } else {
-    add(0xf0 | (point >> 18));
-    add(0x80 | ((point >> 12) & 63));
-    add(0x80 | ((point >> 6) & 63));
-    add(0x80 | (point & 63));
-  }
+  int more = 3;
+  while (point < kSmallest[more]) --more;
+  out += static_cast<char>(kLead[more] | point >> (6 * more));
+  while (more-- > 0) out += static_cast<char>(0x80 | (point >> (6 * more) & 63));
 }
 
 // How many bytes the well-formed UTF-8 character at `at` has; 0 if it is none.
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80   ? 1
-                             : first < 0xc2 ? 0
-                             : first < 0xe0 ? 2
-                             : first < 0xf0 ? 3
-                             : first < 0xf5 ? 4
-                                            : 0;
-  if (length == 0 || at + length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
+  if (byte(0) < 0x80) return 1;
+  std::size_t more = 3;
+  while (more > 0 && byte(0) < kLead[more]) --more;
+  if (more == 0 || at + more >= text.size()) return 0;
+  std::uint32_t point = byte(0) - kLead[more];
+  for (std::size_t i = 1; i <= more; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
+    point = point << 6 | (byte(i) & 63);
   }
-  if (first == 0xe0 && byte(1) < 0xa0) return 0;  // Overlong.
-  if (first == 0xed && byte(1) > 0x9f) return 0;  // A surrogate.
-  if (first == 0xf0 && byte(1) < 0x90) return 0;  // Overlong.
-  if (first == 0xf4 && byte(1) > 0x8f) return 0;  // Beyond the last character.
-  return length;
+  const bool longer_than_needed = point < kSmallest[more];
+  return longer_than_needed || is_surrogate(point) || point > 0x10ffff ? 0 : more + 1;
 }
 
-// Reads forward over a text. Every function returns false at the first byte that is not JSON.
+enum class Blanks : std::uint8_t { kAllowed, kRefused };
+
+// Reads forward over a text. Every function returns false at the first byte that is not JSON. What
+// it reads goes into `out`, if that is given: without, nothing is kept and nothing allocated.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  Reader(std::string_view text, Blanks blanks) : text_(text), blanks_(blanks) {}
 
   bool done() const { return at_ == text_.size(); }
   std::size_t at() const { return at_; }
@@ -75,15 +60,8 @@ class Reader {
     at_ += word.size();
     return true;
   }
-  void blanks() {
-    while (!done() &&
-           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) {
-      ++at_;
-    }
-  }
-  char peek() const { return done() ? '\0' : text_[at_]; }
 
-  // A quoted text; decoded into `out` if that is given.
+  // A quoted text, decoded.
   bool quoted(std::string* out) {
     if (!take('"')) return false;
     while (!done()) {
@@ -108,9 +86,7 @@ class Reader {
   bool number(std::string_view* out) {
     const std::size_t begin = at_;
     take('-');
-    if (!take('0')) {
-      if (!digits()) return false;
-    }
+    if (!take('0') && !digits()) return false;
     if (take('.') && !digits()) return false;
     if (take('e') || take('E')) {
       if (!take('+')) take('-');
@@ -120,25 +96,26 @@ class Reader {
     return true;
   }
 
-  // Any value without blanks, only checked.
-  bool skip(int depth) {
+  bool value(Json* out, int depth) {
     if (depth > kDepthMax) return false;
-    switch (peek()) {
-      case '"':
-        return quoted(nullptr);
-      case '{':
-        return skip_list('{', '}', depth);
-      case '[':
-        return skip_list('[', ']', depth);
-      case 't':
-        return take("true");
-      case 'f':
-        return take("false");
-      case 'n':
-        return take("null");
-      default:
-        return number(nullptr);
+    blanks();
+    const char c = done() ? '\0' : text_[at_];
+    std::string_view written;
+    bool ok = false;
+    if (c == '{' || c == '[') {
+      if (out != nullptr) out->kind = c == '{' ? Json::Kind::kObject : Json::Kind::kList;
+      ok = inside(c, out, depth);
+    } else if (c == '"') {
+      if (out != nullptr) out->kind = Json::Kind::kText;
+      ok = quoted(out == nullptr ? nullptr : &out->text);
+    } else if (c == '-' || is_digit(c)) {
+      ok = number(&written);
+      if (out != nullptr) *out = {Json::Kind::kNumber, std::string(written), {}, {}};
+    } else {
+      ok = word(out);
     }
+    blanks();
+    return ok;
   }
 
  private:
@@ -148,24 +125,52 @@ class Reader {
     return at_ > begin;
   }
 
-  bool skip_list(char open, char close, int depth) {
+  void blanks() {
+    constexpr std::string_view kBlanks = " \n\t\r";
+    if (blanks_ == Blanks::kRefused) return;
+    while (!done() && kBlanks.find(text_[at_]) != std::string_view::npos) ++at_;
+  }
+
+  // What stands between the brackets of an object or a list.
+  bool inside(char open, Json* out, int depth) {
+    const char close = open == '{' ? '}' : ']';
     take(open);
+    blanks();
     if (take(close)) return true;
     do {
-      if (open == '{' && !(quoted(nullptr) && take(':'))) return false;
-      if (!skip(depth + 1)) return false;
+      Json* next = nullptr;
+      if (open == '{' && !member(out, next)) return false;
+      if (open == '[' && out != nullptr) next = &out->items.emplace_back();
+      if (!value(next, depth + 1)) return false;
     } while (take(','));
     return take(close);
   }
 
+  // A name and its colon; of those that are kept, each once.
+  bool member(Json* object, Json*& next) {
+    std::string name;
+    blanks();
+    if (!quoted(object == nullptr ? nullptr : &name)) return false;
+    blanks();
+    if (!take(':')) return false;
+    if (object == nullptr) return true;
+    const auto [place, is_new] = object->members.try_emplace(std::move(name));
+    next = &place->second;
+    return is_new;
+  }
+
+  bool word(Json* out) {
+    if (take("null")) return true;
+    const std::string_view found = take("true") ? "true" : take("false") ? "false" : "";
+    if (out != nullptr && !found.empty()) *out = {Json::Kind::kBool, std::string(found), {}, {}};
+    return !found.empty();
+  }
+
   bool hex4(std::uint32_t& unit) {
-    unit = 0;
-    for (int i = 0; i < 4; ++i, ++at_) {
-      const int digit = done() ? -1 : hex_digit(text_[at_]);
-      if (digit < 0) return false;
-      unit = unit * 16 + static_cast<std::uint32_t>(digit);
-    }
-    return true;
+    const std::string_view four = text_.substr(at_, 4);
+    const auto [end, error] = std::from_chars(four.data(), four.data() + four.size(), unit, 16);
+    at_ += four.size();
+    return four.size() == 4 && error == std::errc() && end == four.data() + 4;
   }
 
   bool escape(std::string* out) {
@@ -180,84 +185,21 @@ class Reader {
     }
     std::uint32_t point = 0;
     if (c != 'u' || !hex4(point)) return false;
-    if (point >= 0xdc00 && point < 0xe000) return false;
-    if (point >= 0xd800 && point < 0xdc00) {
+    if (is_surrogate(point)) {
       std::uint32_t low = 0;
-      if (!take("\\u") || !hex4(low) || low < 0xdc00 || low >= 0xe000) return false;
+      if (point >= 0xdc00 || !take("\\u") || !hex4(low) || low < 0xdc00 || low >= 0xe000) {
+        return false;
+      }
       point = 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
     }
     if (out != nullptr) append_utf8(*out, point);
     return true;
   }
 
-  std::string_view text_;
+  const std::string_view text_;
+  const Blanks blanks_;
   std::size_t at_ = 0;
 };
-
-bool read_value(Reader& reader, Json& out, int depth);
-
-bool read_list(Reader& reader, Json& out, int depth) {
-  out.kind = Json::Kind::kList;
-  reader.take('[');
-  reader.blanks();
-  if (reader.take(']')) return true;
-  do {
-    if (!read_value(reader, out.items.emplace_back(), depth + 1)) return false;
-  } while (reader.take(','));
-  return reader.take(']');
-}
-
-bool read_object(Reader& reader, Json& out, int depth) {
-  out.kind = Json::Kind::kObject;
-  reader.take('{');
-  reader.blanks();
-  if (reader.take('}')) return true;
-  do {
-    reader.blanks();
-    std::string key;
-    if (!reader.quoted(&key)) return false;
-    reader.blanks();
-    if (!reader.take(':')) return false;
-    const auto [member, is_new] = out.members.try_emplace(std::move(key));
-    if (!is_new || !read_value(reader, member->second, depth + 1)) return false;
-  } while (reader.take(','));
-  return reader.take('}');
-}
-
-bool read_word(Reader& reader, Json& out) {
-  out.kind = Json::Kind::kBool;
-  for (const std::string_view word : {"true", "false"}) {
-    out.text = word;
-    if (reader.take(word)) return true;
-  }
-  out.text.clear();
-  out.kind = Json::Kind::kNull;
-  return reader.take("null");
-}
-
-bool read_value(Reader& reader, Json& out, int depth) {
-  if (depth > kDepthMax) return false;
-  reader.blanks();
-  bool ok = false;
-  const char c = reader.peek();
-  if (c == '{') {
-    ok = read_object(reader, out, depth);
-  } else if (c == '[') {
-    ok = read_list(reader, out, depth);
-  } else if (c == '"') {
-    out.kind = Json::Kind::kText;
-    ok = reader.quoted(&out.text);
-  } else if (c == '-' || is_digit(c)) {
-    out.kind = Json::Kind::kNumber;
-    std::string_view number;
-    ok = reader.number(&number);
-    out.text = number;
-  } else {
-    ok = read_word(reader, out);
-  }
-  reader.blanks();
-  return ok;
-}
 
 }  // namespace
 
@@ -279,14 +221,14 @@ std::optional<std::uint64_t> Json::count_at(std::string_view key) const {
 }
 
 std::optional<Json> parse_json(std::string_view text) {
-  Reader reader(text);
+  Reader reader(text, Blanks::kAllowed);
   Json value;
-  if (!read_value(reader, value, 0) || !reader.done()) return {};
+  if (!reader.value(&value, 0) || !reader.done()) return {};
   return value;
 }
 
 std::optional<EntryFacts> scan_entry(std::string_view line) {
-  Reader reader(line);
+  Reader reader(line, Blanks::kRefused);
   EntryFacts facts;
   auto text = [&](std::string_view key) { return reader.take(key) && reader.quoted(nullptr); };
   if (!text("{\"action\":") || !text(",\"actor\":") || !reader.take(",\"at\":")) return {};
@@ -294,7 +236,7 @@ std::optional<EntryFacts> scan_entry(std::string_view line) {
   if (!reader.quoted(nullptr)) return {};
   facts.at = line.substr(begin, reader.at() - 1 - begin);
   if (reader.take(",\"clock_behind\":") && !reader.number(nullptr)) return {};
-  if (!reader.take(",\"detail\":") || !reader.skip(0)) return {};
+  if (!reader.take(",\"detail\":") || !reader.value(nullptr, 0)) return {};
   if (!text(",\"object\":") || !text(",\"project\":") || !text(",\"request_id\":")) return {};
   std::string_view number;
   if (!reader.take(",\"sequence\":") || !reader.number(&number)) return {};

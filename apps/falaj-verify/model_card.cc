@@ -1,12 +1,5 @@
-#include "model_card.h"
-
-#include <openssl/ec.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-
-#include <memory>
-
 #include "note.h"
+#include "parts.h"
 
 namespace falaj_verify {
 namespace {
@@ -15,34 +8,6 @@ constexpr std::string_view kBundleType = "application/vnd.dev.sigstore.bundle.v0
 constexpr std::string_view kPayloadType = "application/vnd.in-toto+json";
 constexpr std::string_view kStatementType = "https://in-toto.io/Statement/v1";
 constexpr std::string_view kPredicateType = "https://model_signing/signature/v1.0";
-constexpr std::size_t kPemMax = 4'096;
-
-const unsigned char* bytes(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
-
-// ECDSA over P-256 with SHA-256 and nothing else, whatever the bundle says.
-bool p256_ok(std::string_view pem, std::string_view message, std::string_view signature) {
-  if (pem.size() > kPemMax) return false;
-  const std::unique_ptr<BIO, decltype(&BIO_free_all)> text(
-      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free_all);
-  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
-      text ? PEM_read_bio_PUBKEY(text.get(), nullptr, no_passphrase, nullptr) : nullptr,
-      EVP_PKEY_free);
-  char group[64] = {};
-  if (!key || EVP_PKEY_is_a(key.get(), "EC") != 1 ||
-      EVP_PKEY_get_group_name(key.get(), group, sizeof group, nullptr) != 1 ||
-      std::string_view(group) != "prime256v1") {
-    return false;
-  }
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                        EVP_MD_CTX_free);
-  return context &&
-         EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, key.get()) == 1 &&
-         EVP_DigestVerify(context.get(), bytes(signature), signature.size(), bytes(message),
-                          message.size()) == 1;
-}
 
 // The signed statement; absent when the bundle is of another kind or the signature is not good.
 std::optional<Json> signed_statement(std::string_view text, std::string_view signer) {

@@ -1,10 +1,9 @@
 // Cards as the server writes them, signed by the server's own code, and what must not pass.
-#include "model_card.h"
-
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "parts.h"
 #include "security/signing/model_signature.h"
 
 namespace falaj_verify {

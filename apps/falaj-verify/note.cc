@@ -1,6 +1,8 @@
 #include "note.h"
 
+#include <openssl/ec.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 
 #include <charconv>
 #include <memory>
@@ -10,6 +12,7 @@ namespace {
 
 constexpr std::string_view kDash = "\xE2\x80\x94 ";
 constexpr std::size_t kNoteMax = 64 * 1024;
+constexpr std::size_t kPemMax = 4'096;
 constexpr char kLogKey = 1;
 constexpr char kWitnessKey = 4;
 
@@ -26,19 +29,27 @@ std::string key_id(std::string_view name, char kind, std::string_view raw) {
   return {reinterpret_cast<const char*>(hash.data()), 4};
 }
 
-bool ed25519_ok(std::string_view raw, std::string_view message, std::string_view signature) {
-  const auto bytes = [](std::string_view text) {
-    return reinterpret_cast<const unsigned char*>(text.data());
-  };
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
-      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes(raw), raw.size()),
-      EVP_PKEY_free);
+using PublicKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+
+const unsigned char* bytes(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+bool is_signed(const PublicKey& key, const EVP_MD* digest, std::string_view message,
+               std::string_view signature) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                         EVP_MD_CTX_free);
   return key && context &&
-         EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, key.get()) == 1 &&
+         EVP_DigestVerifyInit(context.get(), nullptr, digest, nullptr, key.get()) == 1 &&
          EVP_DigestVerify(context.get(), bytes(signature), signature.size(), bytes(message),
                           message.size()) == 1;
+}
+
+bool ed25519_ok(std::string_view raw, std::string_view message, std::string_view signature) {
+  const PublicKey key(
+      EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes(raw), raw.size()),
+      EVP_PKEY_free);
+  return is_signed(key, nullptr, message, signature);
 }
 
 }  // namespace
@@ -76,14 +87,19 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
+std::vector<std::string_view> split(std::string_view text, char mark) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
+    parts.push_back(text.substr(0, at));
+    text.remove_prefix(at + 1);
   }
+  parts.push_back(text);
+  return parts;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  auto lines = split(text, '\n');
+  if (lines.back().empty()) lines.pop_back();
   return lines;
 }
 
@@ -162,6 +178,28 @@ Verdict check_signature(const Note& note, const Key& key) {
     return {ed25519_ok(key.raw, message, rest.substr(8)) ? Signed::kYes : Signed::kForged, time};
   }
   return {};
+}
+
+bool vouches_for(const Note& note, const Key& log, std::string_view document) {
+  const auto lines = lines_of(note.body);
+  return lines.size() == 4 && lines[0] == "falaj-evidence/v1" && lines[1] == log.name &&
+         lines[2] == "sha256 " + to_hex(sha256(document)) && lines[3].starts_with("time ") &&
+         check_signature(note, log).state == Signed::kYes;
+}
+
+bool p256_ok(std::string_view pem, std::string_view message, std::string_view signature) {
+  if (pem.size() > kPemMax) return false;
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> text(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free_all);
+  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
+  const PublicKey key(
+      text ? PEM_read_bio_PUBKEY(text.get(), nullptr, no_passphrase, nullptr) : nullptr,
+      EVP_PKEY_free);
+  char group[64] = {};
+  return key && EVP_PKEY_is_a(key.get(), "EC") == 1 &&
+         EVP_PKEY_get_group_name(key.get(), group, sizeof group, nullptr) == 1 &&
+         std::string_view(group) == "prime256v1" &&
+         is_signed(key, EVP_sha256(), message, signature);
 }
 
 }  // namespace falaj_verify

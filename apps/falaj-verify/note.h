@@ -47,6 +47,10 @@ struct Verdict {
   std::uint64_t time = 0;      // Of a cosignature.
 };
 Verdict check_signature(const Note& note, const Key& key);
+// Whether the log's signer put its name under this very document.
+bool vouches_for(const Note& note, const Key& log, std::string_view document);
+// ECDSA over P-256 with SHA-256 and nothing else, whatever the key or the signature says.
+bool p256_ok(std::string_view pem, std::string_view message, std::string_view signature);
 
 // Strict: one text for each byte string.
 std::optional<std::string> from_base64(std::string_view text);
@@ -54,6 +58,8 @@ std::optional<std::string> from_base64(std::string_view text);
 // Strict too, below 2^62.
 std::optional<std::uint64_t> to_number(std::string_view text);
 
+// What stands between the marks: one part more than there are marks.
+std::vector<std::string_view> split(std::string_view text, char mark);
 std::vector<std::string_view> lines_of(std::string_view text);
 
 }  // namespace falaj_verify

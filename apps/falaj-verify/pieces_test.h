@@ -31,17 +31,54 @@ struct World {
   fc::PrivateKey thief = key_from('t');
 };
 
-inline std::string entry_line(std::size_t sequence, std::int64_t second,
-                              const std::string& object) {
+struct Event {
+  std::string action = "model.promote";
+  std::string object;
+  std::string detail;
+};
+
+inline std::string event_line(std::size_t sequence, std::int64_t second, const Event& event) {
   char time[40];
   std::snprintf(time, sizeof time, "2026-11-16T08:%02d:%02d.250Z", static_cast<int>(second / 60),
                 static_cast<int>(second % 60));
-  return std::string("{\"action\":\"model.promote\",\"actor\":\"user:u_1\",\"at\":\"") + time +
-         "\",\"detail\":{\"alias\":\"champion\",\"version\":" + std::to_string(sequence) +
-         "},\"object\":\"" + object +
+  return "{\"action\":\"" + event.action + "\",\"actor\":\"user:u_1\",\"at\":\"" + time +
+         "\",\"detail\":" + event.detail + ",\"object\":\"" + event.object +
          "\",\"project\":\"payments\",\"request_id\":\"r\",\"sequence\":" +
          std::to_string(sequence) + ",\"v\":1}";
 }
+
+inline std::string entry_line(std::size_t sequence, std::int64_t second,
+                              const std::string& object) {
+  return event_line(
+      sequence, second,
+      {.object = object,
+       .detail = "{\"alias\":\"champion\",\"version\":" + std::to_string(sequence) + "}"});
+}
+
+// Something crossed a border, and evidence was taken: entries that parts are held against.
+inline constexpr std::size_t kTaken = 12;
+inline const std::map<std::size_t, Event>& honest_events() {
+  static const std::map<std::size_t, Event> kEvents{
+      {3, {"transfer.approve", "Transfer/payments/abroad", R"({"from":"ae","to":"eu"})"}},
+      {7,
+       {"transfer.use", "Transfer/payments/abroad",
+        R"({"bytes":100,"exit":"export","flows":2,"from":"ae","to":"eu"})"}},
+      {10,
+       {"transfer.sent", "Transfer/payments/abroad",
+        R"({"bytes":50,"exit":"export","from":"ae","to":"eu"})"}},
+      {kTaken, {"evidence.export", "Evidence", R"({"parts":[]})"}}};
+  return kEvents;
+}
+
+// What the log says and not a byte more, so that a byte less is too little; and a flow that stayed.
+inline const char* const kLedgerText =
+    R"({"entries":16,"rows":[)"
+    R"({"day":"2026-11-15","project":"payments","exit":"export","from":"ae","to":"eu",)"
+    R"("transfer":"abroad","flows":1,"bytes":90,"refused":0},)"
+    R"({"day":"2026-11-16","project":"payments","exit":"export","from":"ae","to":"eu",)"
+    R"("transfer":"abroad","flows":1,"bytes":60,"refused":0},)"
+    R"({"day":"2026-11-16","project":"payments","exit":"serve","from":"ae","to":"ae",)"
+    R"("transfer":"","flows":9,"bytes":900,"refused":0}],"transfers":{"transfers":[]}})";
 
 // Who may do what, as the server writes it: a group, a forbid, an emergency, one who is disabled.
 inline const std::string& honest_matrix() {
@@ -85,15 +122,21 @@ struct Pieces {
   std::vector<std::string> entries;
   std::vector<std::size_t> head_sizes{kHeld, kEntries};
   std::vector<std::int64_t> head_times{2000, 3000};
-  std::map<std::string, std::string> parts{{"keys/inventory.json", "{\"keys\":[]}\n"},
-                                           {"access/matrix.json", honest_matrix()}};
+  std::map<std::string, std::string> parts{
+      {"access/matrix.json", honest_matrix()},
+      {"keys/inventory.json", "{\"entries\":16,\"keys\":[]}\n"},
+      {"models/cards.json", "{\"models\":[],\"signer\":\"\"}\n"},
+      {"zones/ledger.json", kLedgerText}};
 };
 
 inline Pieces honest_pieces() {
   Pieces pieces;
   for (std::size_t i = 1; i <= kEntries; ++i) {
-    pieces.entries.push_back(
-        entry_line(i, static_cast<std::int64_t>(i), "Model/payments/m" + std::to_string(i % 3)));
+    const auto event = honest_events().find(i);
+    const auto second = static_cast<std::int64_t>(i);
+    pieces.entries.push_back(event == honest_events().end()
+                                 ? entry_line(i, second, "Model/payments/m" + std::to_string(i % 3))
+                                 : event_line(i, second, event->second));
   }
   return pieces;
 }
@@ -163,10 +206,42 @@ inline void sign_manifest(Files& files, const std::string& origin, const fc::Pri
   files["manifest.note"] = fc::to_text(note);
 }
 
+inline fc::HashReader reader_of(const Pieces& pieces) {
+  std::vector<falaj::Sha256> leaves;
+  for (const std::string& entry : pieces.entries) leaves.push_back(fc::leaf_hash(entry));
+  return [leaves](unsigned level, std::uint64_t index) -> falaj::Result<falaj::Sha256> {
+    const std::size_t width = std::size_t{1} << level;
+    const auto begin = leaves.begin() + static_cast<std::ptrdiff_t>(index * width);
+    return fc::root_of({begin, begin + static_cast<std::ptrdiff_t>(width)});
+  };
+}
+
+inline std::string hex_list(const fc::Proof& proof) {
+  std::string text;
+  for (const falaj::Sha256& hash : proof) {
+    text += (text.empty() ? "\"" : ",\"") + hash.hex() + "\"";
+  }
+  return "[" + text + "]";
+}
+
+// Of the newest entry.
+inline std::string proofs_of(const Pieces& pieces) {
+  const std::size_t size = pieces.entries.size();
+  const auto proof = fc::inclusion_proof(reader_of(pieces), size - 1, size).value();
+  return "{\"index\":" + std::to_string(size - 1) + ",\"proof\":" + hex_list(proof) + "}\n";
+}
+
+inline std::string drill_of(const Pieces& pieces, std::size_t size) {
+  return "{\"audit\":{\"root\":\"" + root_of(pieces, size).hex() +
+         "\",\"size\":" + std::to_string(size) + "}}\n";
+}
+
 // The bundle as the holder of `log` would export it; `witness` cosigns the newest head.
 inline Files build(const Pieces& pieces, const fc::PrivateKey& log, const fc::PrivateKey* witness) {
   Files files;
   for (const auto& [path, content] : pieces.parts) files[path] = content;
+  files["audit/proofs.jsonl"] = proofs_of(pieces);
+  files["restore/drill.json"] = drill_of(pieces, std::min(kHeld, pieces.entries.size()));
   std::string& entries = files["audit/entries.jsonl"];
   for (const std::string& entry : pieces.entries) entries += entry + "\n";
   std::string& heads = files["audit/heads.jsonl"];

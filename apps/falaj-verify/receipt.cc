@@ -23,16 +23,6 @@ struct Receipt {
   std::string key_line;
 };
 
-std::vector<std::string_view> split(std::string_view text, char mark) {
-  std::vector<std::string_view> parts;
-  for (std::size_t at = text.find(mark); at != std::string_view::npos; at = text.find(mark)) {
-    parts.push_back(text.substr(0, at));
-    text.remove_prefix(at + 1);
-  }
-  parts.push_back(text);
-  return parts;
-}
-
 // A note with one signature: another would not be looked at.
 bool read_note(std::string_view part, Note& into) {
   const auto text = from_base64(part);
@@ -80,12 +70,8 @@ std::optional<SigningKey> signing_key(const Receipt& receipt) {
 
 // The signer vouched for the very line that names the key and its time.
 bool is_certified(const Receipt& receipt, const Trust& trust) {
-  if (check_signature(receipt.certificate, trust.log).state != Signed::kYes) return false;
-  const std::string document =
-      "falaj-receipt-key/v1\n" + receipt.origin + "\n" + receipt.key_line + "\n";
-  const auto lines = lines_of(receipt.certificate.body);
-  return lines.size() == 4 && lines[0] == "falaj-evidence/v1" && lines[1] == receipt.origin &&
-         lines[2] == "sha256 " + to_hex(sha256(document)) && lines[3].starts_with("time ");
+  return vouches_for(receipt.certificate, trust.log,
+                     "falaj-receipt-key/v1\n" + receipt.origin + "\n" + receipt.key_line + "\n");
 }
 
 bool is_of_the_log(const Receipt& receipt, const Trust& trust) {

@@ -2,8 +2,9 @@
 
 #include <openssl/evp.h>
 
+#include <charconv>
 #include <cstdlib>
-#include <memory>
+#include <span>
 
 namespace falaj_verify {
 namespace {
@@ -35,6 +36,29 @@ Hash hash_parts(std::string_view a, std::string_view b) {
   return out;
 }
 
+// Climbs from the node at `place` of a level that ends at `last`, by the siblings on its way.
+// `whole` becomes the root; `left` what it would be without the nodes to the right. False when the
+// way is longer or shorter than the tree is high.
+bool climb(std::uint64_t place, std::uint64_t last, std::span<const Hash> way, Hash& left,
+           Hash& whole) {
+  for (const Hash& sibling : way) {
+    if (last == 0) return false;
+    if (place % 2 == 1 || place == last) {
+      left = node_hash(sibling, left);
+      whole = node_hash(sibling, whole);
+      while (place % 2 == 0 && place != 0) {
+        place /= 2;
+        last /= 2;
+      }
+    } else {
+      whole = node_hash(whole, sibling);
+    }
+    place /= 2;
+    last /= 2;
+  }
+  return last == 0;
+}
+
 }  // namespace
 
 Hash sha256(std::string_view bytes) { return hash_parts(bytes, {}); }
@@ -62,12 +86,10 @@ std::string to_hex(const Hash& hash) {
 std::optional<Hash> from_hex(std::string_view hex) {
   Hash hash{};
   if (hex.size() != 2 * hash.size()) return {};
-  for (std::size_t i = 0; i < hex.size(); ++i) {
-    const char c = hex[i];
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    if (digit < 0) return {};
-    hash[i / 2] = static_cast<unsigned char>(hash[i / 2] * 16 + digit);
+  for (std::size_t i = 0; i < hash.size(); ++i) {
+    std::from_chars(hex.data() + 2 * i, hex.data() + 2 * i + 2, hash[i], 16);
   }
+  if (to_hex(hash) != hex) return {};  // One text for each hash.
   return hash;
 }
 
@@ -90,25 +112,9 @@ Hash Tree::root() const {
 
 bool check_inclusion(const Hash& leaf, std::uint64_t index, std::uint64_t size, const Hash& root,
                      const Proof& proof) {
-  if (index >= size) return false;
-  std::uint64_t place = index;
-  std::uint64_t last = size - 1;
-  Hash hash = leaf;
-  for (const Hash& sibling : proof) {
-    if (last == 0) return false;
-    if (place % 2 == 1 || place == last) {
-      hash = node_hash(sibling, hash);
-      while (place % 2 == 0 && place != 0) {
-        place /= 2;
-        last /= 2;
-      }
-    } else {
-      hash = node_hash(hash, sibling);
-    }
-    place /= 2;
-    last /= 2;
-  }
-  return last == 0 && hash == root;
+  Hash unused = leaf;
+  Hash whole = leaf;
+  return index < size && climb(index, size - 1, proof, unused, whole) && whole == root;
 }
 
 bool check_consistency(std::uint64_t size, const Hash& root, std::uint64_t later_size,
@@ -123,26 +129,12 @@ bool check_consistency(std::uint64_t size, const Hash& root, std::uint64_t later
     place /= 2;
     last /= 2;
   }
-  std::size_t next = 0;
+  std::span<const Hash> way = proof;
   const bool power_of_two = (size & (size - 1)) == 0;
-  Hash first = power_of_two ? root : proof[next++];
-  Hash second = first;
-  for (; next < proof.size(); ++next) {
-    if (last == 0) return false;
-    if (place % 2 == 1 || place == last) {
-      first = node_hash(proof[next], first);
-      second = node_hash(proof[next], second);
-      while (place % 2 == 0 && place != 0) {
-        place /= 2;
-        last /= 2;
-      }
-    } else {
-      second = node_hash(second, proof[next]);
-    }
-    place /= 2;
-    last /= 2;
-  }
-  return last == 0 && first == root && second == later_root;
+  Hash left = power_of_two ? root : way.front();
+  if (!power_of_two) way = way.subspan(1);
+  Hash whole = left;
+  return climb(place, last, way, left, whole) && left == root && whole == later_root;
 }
 
 }  // namespace falaj_verify

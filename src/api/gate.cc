@@ -381,14 +381,16 @@ Status Gate::decide_qualified(const net::Route& route, net::Request& request, As
   }
   std::vector<std::string> allowed;
   std::optional<Decision> refused;  // The first that a project made.
-  for (std::string& project : parts_.projects_serving(name)) {
+  std::vector<std::string> serving = parts_.projects_serving(name);
+  // What nobody serves costs what a stranger's costs.
+  const bool nobodys = serving.empty();
+  if (nobodys) serving.emplace_back(kNobodysProject);
+  for (std::string& project : serving) {
     AccessRequest one = asked.request;
     one.object = {project, kind, name, asked.policies->labels(kind, project, name)};
     const Decision decision = asked.policies->decide(one);
-    if (!decision.allowed) {
-      if (!refused) refused = decision;
-      continue;
-    }
+    if (!decision.allowed && !nobodys && !refused) refused = decision;
+    if (!decision.allowed || nobodys) continue;
     asked.decision = decision;
     allowed.push_back(std::move(project));
   }

@@ -4,6 +4,7 @@
 
 #include "api/caller.h"
 #include "base/json.h"
+#include "security/access/decision_count.h"
 #include "security/access/testing/access_world.h"
 
 namespace falaj::api {
@@ -66,8 +67,9 @@ class GateTest : public ::testing::Test {
                   .metrics = metrics_,
                   .requests_per_second = rate,
                   .platform_kinds = {"Zone", "Project", "Grant", "Group"},
-                  .project_of_record = [](const std::string& kind,
-                                          const std::string& id) -> Result<std::string> {
+                  .project_of_record = [this](const std::string& kind,
+                                              const std::string& id) -> Result<std::string> {
+                    ++looked_up_;
                     // Declared: two projects, and a view in one of them.
                     if ((kind == "Project" || kind == "FeatureView") && id.empty())
                       return std::string();
@@ -77,8 +79,9 @@ class GateTest : public ::testing::Test {
                     if (id == "of-platform") return std::string();
                     return Error{Code::kNotFound, "no such"};
                   },
-                  .holder_of = [](const std::string&, const std::string& project,
-                                  const std::string& id) -> Result<std::string> {
+                  .holder_of = [this](const std::string&, const std::string& project,
+                                      const std::string& id) -> Result<std::string> {
+                    ++looked_up_;
                     if (project == "pay" && id == "of-clicks") return std::string("clicks");
                     if (project == "pay" && id == "of-vault") return std::string("vault");
                     return Error{Code::kNotFound, "no such"};
@@ -91,8 +94,10 @@ class GateTest : public ::testing::Test {
                                           std::string(asked.object.kind) + "/" +
                                           std::string(asked.object.name));
                       },
-                  .projects_serving = [](const std::string& name) -> std::vector<std::string> {
+                  .projects_serving = [this](const std::string& name) -> std::vector<std::string> {
+                    ++looked_up_;
                     if (name == "fraud") return {"pay", "shop"};
+                    if (name == "risk") return {"pay"};
                     return {};
                   },
                   .quotas = &quotas_});
@@ -129,6 +134,7 @@ class GateTest : public ::testing::Test {
   std::optional<Gate> gate_;
   net::Request request_;
   int asked_ = 0;
+  int looked_up_ = 0;
   std::vector<std::string> passed_;
 };
 
@@ -230,6 +236,36 @@ TEST_F(GateTest, a_record_of_another_tenant_and_one_that_is_not_there_are_one_an
       << "one's own project in the query opens nothing";
   EXPECT_EQ(pass(run, "root", "", {{"id", "of-none"}}), "ok") << "the handler says what is wrong";
   EXPECT_EQ(pass(run, "", "", {{"id", "of-pay"}}).substr(0, 15), "unauthenticated");
+}
+
+// Time tells as much as words: what is another's, and what is nobody's, take the same look-ups and
+// the same decisions.
+TEST_F(GateTest, what_is_anothers_takes_the_work_of_what_is_not_there) {
+  const auto work = [&](const net::Route& at, const std::string& who, const std::string& query,
+                        std::map<std::string, std::string, std::less<>> params) {
+    const int looked_up = looked_up_;
+    const std::uint64_t decided = access::decisions_made();
+    const std::string said = pass(at, who, query, std::move(params));
+    EXPECT_NE(said, "ok");
+    return std::pair(looked_up_ - looked_up, access::decisions_made() - decided);
+  };
+  const auto run = route("/runs/{id}", "models.read", Target::record("Run", "id"));
+  const auto infer =
+      route("/m/{model}", "serving.predict", Target::qualified("Deployment", "model"));
+  const auto held = route("/q/{id}", "data.read", Target::holder("FeatureView", "id"));
+  const auto view = route("/v/{name}", "features.read", Target::object("FeatureView", "name"));
+  for (const std::string who : {"sam", "nobody-special", ""}) {
+    EXPECT_EQ(work(run, who, "", {{"id", "of-pay"}}), work(run, who, "", {{"id", "of-none"}}));
+    EXPECT_EQ(work(infer, who, "", {{"model", "risk"}}),
+              work(infer, who, "", {{"model", "nothing"}}));
+    EXPECT_EQ(work(infer, who, "", {{"model", "pay.risk"}}),
+              work(infer, who, "", {{"model", "none.risk"}}));
+    EXPECT_EQ(work(held, who, "project=pay", {{"id", "of-clicks"}}),
+              work(held, who, "project=pay", {{"id", "of-none"}}));
+    EXPECT_EQ(work(view, who, "project=pay", {{"name", "v"}}),
+              work(view, who, "project=none", {{"name", "v"}}));
+  }
+  EXPECT_GT(work(run, "sam", "", {{"id", "of-pay"}}).second, 0u) << "decisions are counted";
 }
 
 TEST_F(GateTest, a_model_name_is_looked_up_among_ones_own) {

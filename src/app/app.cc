@@ -4,6 +4,7 @@
 #include "app/doctor.h"
 #include "app/engine.h"
 #include "app/inspect.h"
+#include "app/isolate.h"
 #include "app/optimize.h"
 #include "app/reference.h"
 #include "app/serve.h"
@@ -18,6 +19,7 @@ int run(int argc, char** argv) {
   hooks.start_local = start_local;
   hooks.train_engine = run_train_engine;
   hooks.inspect_engine = run_inspect_engine;
+  hooks.model_engine = run_model_engine;
   hooks.sign_engine = run_sign_engine;
   hooks.warden_engine = run_warden_engine;
   hooks.unpack_engine = run_unpack_engine;

@@ -53,7 +53,8 @@ exec::ChildSpec inspection(std::shared_ptr<const Descriptor> model,
   return spec;
 }
 
-// One row of zeros through the whole graph: what it allocates, it allocates here.
+// One row of zeros, or of empty texts, through the whole graph: what it allocates, it allocates
+// here.
 Status try_once(const serving::Session& session) {
   std::vector<serving::Tensor> inputs;
   for (const registry::TensorSpec& each : session.signature().inputs) {
@@ -63,7 +64,10 @@ Status try_once(const serving::Session& session) {
     for (const std::int64_t dim : each.shape) tensor.shape.push_back(dim < 0 ? 1 : dim);
     const auto type = FALAJ_TRY(serving::parse_datatype(each.datatype));
     const std::size_t count = FALAJ_TRY(serving::element_count(tensor.shape));
-    tensor.bytes.assign(count * serving::element_bytes(type), '\0');
+    // A text of length 0 is packed as its length.
+    const std::size_t size =
+        type == serving::Datatype::kBytes ? sizeof(std::uint32_t) : serving::element_bytes(type);
+    tensor.bytes.assign(count * size, '\0');
     inputs.push_back(std::move(tensor));
   }
   FALAJ_TRY(session.run(inputs));

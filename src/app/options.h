@@ -82,6 +82,12 @@ struct AuditOptions {
   std::string signer_dir;  // "": signer/ in the data folder.
 };
 
+// The settings features.*.
+struct FeatureOptions {
+  std::int64_t join_memory = std::int64_t{1} << 30;  // Of freezing a training set.
+  std::int64_t parity_every = 1'000;  // One online reply of so many is asked again offline.
+};
+
 // Which network commands have that ask for one.
 enum class JobsNetwork : std::uint8_t { kNone, kHost };
 
@@ -89,6 +95,7 @@ struct Options {
   std::string data_folder = "falaj-data";
   KeyOptions keys;
   OnlineOptions online;
+  FeatureOptions features;
   net::ServerOptions http;
   std::optional<std::uint16_t> grpc_port;  // nullopt: no gRPC.
   // Whether gRPC must be served: a default port that another process has is only warned of.
@@ -109,11 +116,15 @@ struct Options {
   std::string jobs_readable;     // "/srv/code:/srv/data"
   std::string jobs_writable;
   JobsNetwork jobs_network = JobsNetwork::kNone;
-  std::string jobs_work_dir;  // "": in memory.
-  std::string oci_runtime;    // "": what is installed.
-  std::string model_signers;  // PEM: whose signatures count on models from elsewhere.
-  unsigned serving_threads = 1;
-  std::map<std::string, std::string> runtimes;  // Libraries by the name Deployments give.
+  std::string jobs_network_zone;    // Where it leads; "": nobody said.
+  std::string jobs_work_dir;        // "": in memory.
+  std::string oci_runtime;          // "": what is installed.
+  std::string model_signers;        // PEM: whose signatures count on models from elsewhere.
+  unsigned serving_threads = 1;     // 0: as many as processors.
+  std::int64_t serving_memory = 0;  // Of all models; 0: half of what there is.
+  std::int64_t isolated_memory = std::int64_t{2} << 30;  // Of a model in a process of its own.
+  Duration isolated_answer = Duration::seconds(5);       // Past it the process is ended.
+  std::map<std::string, std::string> runtimes;           // Libraries by the name Deployments give.
   std::size_t prediction_capacity = 65'536;
   Duration tick_interval = Duration::seconds(1);
   ListenOptions listen;

@@ -58,7 +58,7 @@ Status Program::open(const Options& options) {
   mkdir((options.data_folder + "/uploads").c_str(), 0700);
   FALAJ_TRY(open_identity(options));
   control_ = FALAJ_TRY(wire_access(options, storage_, *identity_, metrics_, clock_));
-  features_ = FALAJ_TRY(wire_features(storage_, metrics_, clock_));
+  features_ = FALAJ_TRY(wire_features(options.features, storage_, metrics_, clock_));
   training_ = FALAJ_TRY(
       wire_training(options, storage_, {identity_->jobs(), door_}, features_, metrics_, clock_));
   FALAJ_TRY(wire_shredding(storage_, features_, training_, serving_));
@@ -143,6 +143,9 @@ void Program::start_ticking(const Options& options) {
     warn_if_failed("zones", storage_.exits->tick());
     warn_if_failed("stored bytes", storage_.quotas->flush());
   });
+  parity_ = std::make_unique<exec::Ticker>("parity", options.tick_interval, [this] {
+    warn_if_failed("parity", features_.parity->tick());
+  });
   loop_ = std::make_unique<exec::Ticker>("loop", options.tick_interval,
                                          [this] { warn_if_failed("loop", serving_.loop->tick()); });
   rollouts_ = std::make_unique<exec::Ticker>(
@@ -190,6 +193,7 @@ Program::~Program() {
   if (accounts_) accounts_->stop();
   if (live_) live_->stop();
   if (webhooks_) webhooks_->stop();
+  if (parity_) parity_->stop();
   if (loop_) loop_->stop();
   if (rollouts_) rollouts_->stop();
   if (candidates_) candidates_->stop();

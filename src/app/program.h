@@ -63,6 +63,7 @@ class Program {
   std::unique_ptr<exec::Ticker> journal_;     // Of reads and predictions.
   std::unique_ptr<exec::Ticker> audit_;       // Signed heads of the audit tree.
   std::unique_ptr<exec::Ticker> reconcile_;   // Deployments and monitors.
+  std::unique_ptr<exec::Ticker> parity_;      // Apart: opens segments.
   std::unique_ptr<exec::Ticker> rollouts_;    // Judges, and takes back.
   std::unique_ptr<exec::Ticker> candidates_;  // Apart: loads models.
   std::unique_ptr<exec::Ticker> shadows_;     // Apart: candidates answer here.

@@ -222,6 +222,8 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.data_folder = settings.text("data.dir");
   options.keys = key_options_of(settings);
   options.online = online_options_of(settings);
+  options.features.join_memory = settings.integer("features.join_memory");
+  options.features.parity_every = settings.integer("features.parity_every");
   options.identity = identity_settings_of(settings);
   options.http.host = settings.text("server.host");
   options.http.port = static_cast<std::uint16_t>(settings.integer("server.port"));
@@ -239,6 +241,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.http.loop_threads = static_cast<unsigned>(settings.integer("server.threads"));
   options.http.connections_max =
       static_cast<std::size_t>(settings.integer("server.connections_max"));
+  options.http.cors_origins = FALAJ_TRY(net::parse_origins(settings.text("server.cors_origins")));
   if (settings.text("log.requests") == "all") options.http.on_answered = api::access_log();
   options.http.header_timeout = settings.duration("server.header_timeout");
   options.http.idle_timeout = settings.duration("server.idle_timeout");
@@ -257,6 +260,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.jobs_writable = settings.text("jobs.writable");
   options.jobs_network =
       settings.text("jobs.network") == "host" ? JobsNetwork::kHost : JobsNetwork::kNone;
+  options.jobs_network_zone = settings.text("jobs.network_zone");
   options.jobs_work_dir = settings.text("jobs.work_dir");
   options.oci_runtime = settings.text("jobs.oci_runtime");
   options.job_sandbox = settings.text("jobs.sandbox") == "required"
@@ -266,7 +270,10 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
     options.model_signers = FALAJ_TRY(cli::read_text(signers));
   }
   options.runtimes = FALAJ_TRY(serving::runtimes_of(settings.text("serving.runtimes")));
+  options.isolated_memory = settings.integer("serving.isolated_memory");
+  options.isolated_answer = settings.duration("serving.isolated_answer");
   options.serving_threads = static_cast<unsigned>(settings.integer("serving.threads"));
+  options.serving_memory = settings.integer("serving.memory");
   options.prediction_capacity =
       static_cast<std::size_t>(settings.integer("prediction_log.capacity"));
   options.tick_interval = settings.duration("monitor.interval");

@@ -86,8 +86,10 @@ Result<std::string> access_matrix(const Options& options, storage::SqlStore& sql
 }
 
 // What crossed which border, by how many bytes, and on which transfer.
-Result<std::string> zone_ledger(security::residency::Exits& exits) {
+Result<std::string> zone_ledger(security::residency::Exits& exits, const security::Audit& audit) {
   Value value;
+  // Up to there the rows count all that the log says crossed.
+  value["entries"] = FALAJ_TRY(audit.head()).sequence;
   value["rows"] = Value::array();
   const auto rows = FALAJ_TRY(exits.ledger(""));
   for (const auto& row : rows) value["rows"].push(security::residency::to_value(row));
@@ -116,8 +118,9 @@ void wire_evidence(const Options& options, AuditTrail& trail, Storage& storage,
          const security::SignerInfo info = FALAJ_TRY(signer->info());
          return restore_drill(options, storage, info.log_key, clock);
        }});
-  parts.push_back(
-      {"zones/ledger.json", [exits = storage.exits.get()] { return zone_ledger(*exits); }});
+  parts.push_back({"zones/ledger.json", [exits = storage.exits.get(), audit = storage.audit.get()] {
+                     return zone_ledger(*exits, *audit);
+                   }});
   trail.evidence = std::make_unique<security::EvidenceDesk>(*trail.heads, clock, std::move(parts));
 }
 

@@ -51,12 +51,11 @@ std::vector<net::Route> profile_routes_of(Storage& storage, const Clock& clock) 
       });
 }
 
-// Whether what the request names is unloaded: then it is loaded first, which an event loop must not
-// wait for.
+// Whether who asks what the request names may have to wait, which an event loop must not.
 bool waits_for_model(const serving::Deployments& deployments, const net::Request& request) {
   for (const char* parameter : {"name", "model"}) {
     const auto named = request.params.find(parameter);
-    if (named != request.params.end() && deployments.may_be_idle(named->second)) return true;
+    if (named != request.params.end() && deployments.may_wait(named->second)) return true;
   }
   return false;
 }

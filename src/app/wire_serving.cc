@@ -1,8 +1,10 @@
 #include "app/inspect.h"
+#include "app/isolate.h"
 #include "app/libraries.h"
 #include "app/wiring.h"
 #include "monitoring/openlineage.h"
 #include "net/client.h"
+#include "serving/budget/machine.h"
 #include "serving/plugin/plugin_runtime.h"
 #include "serving/trees/trees_runtime.h"
 
@@ -30,23 +32,29 @@ Result<int> post_outside(const std::string& url, const std::string& body) {
 Result<Serving> wire_serving(const Options& options, Storage& storage, Features& features,
                              Training& training, telemetry::Metrics& metrics, const Clock& clock) {
   Serving parts;
+  const serving::budget::Machine machine = serving::budget::this_machine();
+  const unsigned threads =
+      options.serving_threads == 0 ? machine.processors : options.serving_threads;
   auto onnx_runtime = serving::lazy_runtime(
       serving::open_onnx_runtime,
-      {.library = library_folder() + "/libonnxruntime.so.1", .threads = options.serving_threads});
-  parts.runtime =
-      serving::with_own_trees(std::move(onnx_runtime), options.serving_threads, metrics);
+      {.library = library_folder() + "/libonnxruntime.so.1", .threads = threads});
+  parts.runtime = serving::with_own_trees(std::move(onnx_runtime), threads, metrics);
   parts.sink = std::make_unique<serving::PredictionSink>(options.prediction_capacity);
   parts.recordings =
       std::make_unique<serving::rollout::Recordings>(*storage.sql, *storage.blobs, clock);
   parts.deployments = std::make_unique<serving::Deployments>(
       *storage.sql, *training.models, *features.online, *parts.runtime, *parts.sink, *storage.audit,
       metrics, clock);
+  const std::int64_t memory =
+      options.serving_memory == 0 ? machine.memory / 2 : options.serving_memory;
+  parts.deployments->limit(
+      {machine.processors, {memory, [] { return serving::budget::available_memory(); }, nullptr}});
   parts.deployments->record_into(*parts.recordings);
   for (const auto& [name, library] : options.runtimes) {
-    parts.deployments->offer(
-        name, serving::lazy_runtime(serving::open_plugin_runtime,
-                                    {.library = library, .threads = options.serving_threads}));
+    parts.deployments->offer(name, serving::lazy_runtime(serving::open_plugin_runtime,
+                                                         {.library = library, .threads = threads}));
   }
+  offer_isolated(*parts.deployments, options, threads, metrics);
   parts.rollouts = std::make_unique<serving::rollout::Rollouts>(
       *storage.sql, *training.models, *parts.deployments, *parts.recordings, *storage.audit, clock);
   parts.model_import = std::make_unique<serving::ModelImport>(

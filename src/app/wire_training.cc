@@ -103,6 +103,7 @@ Result<jobs::CommandOptions> command_options(const Options& options) {
   out.readable = FALAJ_TRY(folders_of(options.jobs_readable));
   out.writable = FALAJ_TRY(folders_of(options.jobs_writable));
   out.network = options.jobs_network == JobsNetwork::kHost;
+  out.network_zone = Zone(options.jobs_network_zone);
   if (out.network && options.listen.mode == ListenOptions::Mode::kLoopback) {
     return Error(
         ErrorId::kOutOfRange,
@@ -119,13 +120,31 @@ Result<jobs::CommandOptions> command_options(const Options& options) {
   return out;
 }
 
+// What a command with the machine's network reads, it can send wherever that leads: it passes as a
+// download to there would. Each pass has its entry and its row before the command begins.
+auto departures(security::residency::Exits& exits, const Zone& leads_to) {
+  return [&exits, leads_to](const security::RequestContext& context, const std::string& object,
+                            jobs::Departure why) -> Status {
+    security::residency::Flow flow;
+    flow.exit = security::residency::Exit::kExport;
+    flow.project = context.project.str();
+    flow.data = context.zone;
+    flow.destination =
+        exits.caller_zone(context.zone, leads_to, security::residency::Caller::kElsewhere);
+    flow.object = object;
+    if (why == jobs::Departure::kAsked && exits.would_pass(flow).allowed) return {};
+    FALAJ_TRY(exits.pass_recorded(context, std::move(flow)));
+    return {};
+  };
+}
+
 jobs::CommandIdentity command_identity(JobDoor door, const Clock& clock) {
   jobs::CommandIdentity out;
-  out.begin = [&identities = door.identities, &clock](const jobs::AttemptId& id,
-                                                      std::vector<security::Scope> scopes,
-                                                      security::PrincipalPtr submitter) {
+  out.begin = [&identities = door.identities, &clock](
+                  const jobs::AttemptId& id, std::vector<security::Scope> scopes,
+                  security::PrincipalPtr submitter, const Zone& place) {
     return identities.mint_for(id.job, to_string(id), std::move(scopes), clock.now(),
-                               std::move(submitter));
+                               std::move(submitter), place);
   };
   out.end = [&identities = door.identities](const JobId& job) { identities.end(job); };
   out.server = [&server = door.server] { return server; };
@@ -185,6 +204,7 @@ Result<Training> wire_training(const Options& given, Storage& storage, JobDoor d
   jobs::CommandOptions commands = FALAJ_TRY(command_options(options));
   parts.runtimes = FALAJ_TRY(wire_runtimes(options, storage, commands, *parts.queue));
   commands.identity = command_identity(door, clock);
+  commands.departs = departures(*storage.exits, commands.network_zone);
   parts.queue->run_commands(*parts.executor, commands);
   training::TrainOptions train;
   train.program = program_path();

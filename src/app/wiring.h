@@ -23,6 +23,7 @@
 #include "features/explain.h"
 #include "features/ingest.h"
 #include "features/online.h"
+#include "features/parity.h"
 #include "features/push.h"
 #include "features/training_sets.h"
 #include "jobs/command.h"
@@ -156,13 +157,16 @@ Result<AccessControl> wire_access(const Options& options, Storage& storage,
                                   const Clock& clock);
 
 struct Features {
+  std::unique_ptr<features::ParitySamples> samples;  // The online rows below add to them.
+  std::unique_ptr<features::Parity> parity;
   std::unique_ptr<features::Online> online;
   std::unique_ptr<features::Ingest> ingest;
   std::unique_ptr<features::Pushes> pushes;
   std::unique_ptr<features::Explainer> explainer;
   std::unique_ptr<features::TrainingSets> training_sets;
 };
-Result<Features> wire_features(Storage& storage, telemetry::Metrics& metrics, const Clock& clock);
+Result<Features> wire_features(const FeatureOptions& options, Storage& storage,
+                               telemetry::Metrics& metrics, const Clock& clock);
 
 struct Training {
   std::unique_ptr<tracking::Runs> runs;

@@ -47,7 +47,7 @@ Tree::Tree(const Hooks& hooks)
   add_sign_in();
   add_users();
   add_tokens();
-  add_erase();
+  add_erase(root_);
   add_zones();
   add_simulate();
   add_policy_plan();
@@ -211,6 +211,9 @@ void Tree::add_servers() {
   CLI::App* engine = root_.add_subcommand("engine", "")->group("");  // Started by the server only.
   local(*engine, "train", "", [this] { return hooks_.train_engine(); });
   local(*engine, "inspect", "", [this] { return hooks_.inspect_engine(); });
+  local(*engine, "model", "", [this] { return hooks_.model_engine(words_.name); })
+      ->add_option("lanes", words_.name)
+      ->required();
   local(*engine, "sign", "", [this] { return hooks_.sign_engine(words_.name); })
       ->add_option("folder", words_.name)
       ->required();

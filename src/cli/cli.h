@@ -40,6 +40,7 @@ struct Hooks {
   std::function<Result<std::unique_ptr<LocalServer>>(const std::string& data_folder)> start_local;
   std::function<int()> train_engine;  // `falaj engine …`: started by the server only.
   std::function<int()> inspect_engine;
+  std::function<int(const std::string& lanes)> model_engine;
   std::function<int(const std::string& folder)> sign_engine;
   std::function<int(const std::string& folder)> warden_engine;
   std::function<int(const std::string& layout, const std::string& digest,

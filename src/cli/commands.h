@@ -1,5 +1,4 @@
 // cli/commands.h — what each command does, once its words are parsed (cli.cc).
-//
 // Every command prints its answer itself and returns why it failed, which becomes the exit code.
 #pragma once
 
@@ -77,7 +76,7 @@ struct SimulateChoice {
   bool start_times = false;
   std::int64_t jobs = 40'000;
   std::int64_t tenants = 12;
-  std::int64_t days = 28;
+  std::int64_t days = 47;
   std::uint64_t seed = 1;
 };
 Status simulate_policies(const SimulateChoice& choice, OutputFormat format);
@@ -129,8 +128,9 @@ struct LaunchChoice {
 // Returns the exit code of the gang, 0 to 255, or that of a failure of ours.
 int launch_workers(const LaunchChoice& choice);
 
-// What a machine looks like to the scheduler, from the XML of `lstopo --of xml` (topology.cc).
-Status show_topology(const std::string& file, OutputFormat format);
+// What the scheduler sees of a machine, from the XML of `lstopo --of xml`; or its Node object.
+enum class TopologyAs : std::uint8_t { kTable, kNode };
+Status show_topology(const std::string& file, TopologyAs as, OutputFormat format);
 
 // Checkpoints (checkpoints.cc): a folder on this machine, without a server.
 Status list_kept(const std::string& folder, OutputFormat format);

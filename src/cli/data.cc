@@ -57,7 +57,8 @@ Status ingest(const Session& session, const std::string& view, const std::string
   const DataFile data = FALAJ_TRY(data_file(*connection, view, file, format));
   Progress progress("ingest", data.path);
   const Value report = FALAJ_TRY(connection->upload(
-      "/api/v1/feature-views/" + url_encode(view) + ":ingest?format=" + url_encode(data.format),
+      "/api/v1/feature-views/" + url_encode(view) + ":ingest?format=" + url_encode(data.format) +
+          "&file=" + url_encode(data.path.substr(data.path.rfind('/') + 1)),
       data.path));
   progress.done(cell(report["rows_accepted"]) + " rows, " + cell(report["rows_quarantined"]) +
                 " quarantined");

@@ -130,8 +130,9 @@ Status features_explain(const Session& session, const FeatureChoice& choice) {
       net::Method::kPost, "/api/v1/feature-views/" + url_encode(choice.name) + ":explain", body));
   Table table({"WHAT", "VALUE"});
   for (const char* name :
-       {"status", "candidates", "event_time", "created_time", "ttl_margin_seconds", "commit", "row",
-        "to", "committed_at", "action", "actor", "audit_sequence", "generation", "segment"}) {
+       {"status", "candidates", "event_time", "created_time", "ttl_margin_seconds", "file",
+        "file_row", "commit", "row", "to", "committed_at", "action", "actor", "audit_sequence",
+        "generation", "segment"}) {
     if (reply.has(name)) table.add({name, cell(reply[name])});
   }
   if (reply["features"].is_object()) {
@@ -187,6 +188,7 @@ void Tree::add_features() {
       ->check(CLI::IsMember({"both", "online", "offline"}))
       ->capture_default_str();
   add_infer(*features);
+  add_erase(*features);
 
   const auto taken = std::make_shared<FeastImport>();
   add_import_words(

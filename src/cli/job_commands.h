@@ -34,7 +34,7 @@ struct JobChoice {
   std::string name;
   std::string queue;
   std::string runtime;
-  std::int64_t priority = 0;
+  std::string priority = "0";  // A number, or a class of the policy.
   double cpus = 1;
   std::string memory = "512Mi";
   std::int64_t gpus = 0;
@@ -69,6 +69,9 @@ Status cancel_jobs(const Session& session);
 // Prints what it writes until it ends; of one group as above.
 Status follow_job(const Session& session, const std::string& id, const std::string& group = "");
 Status show_job_usage(const Session& session);
+// Lines under a job, drawn from what /api/v1/jobs/{id}/usage says: memory and processors, and its
+// GPUs where they were measured. "" when there were no samples.
+std::string usage_pictures(const Value& usage);
 
 struct ReplayChoice {
   std::string code;                  // Where the code lies now; "": here.

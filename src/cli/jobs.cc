@@ -41,8 +41,31 @@ constexpr std::size_t kPictureWidth = 60;
 constexpr std::size_t kSmallWidth = 16;
 constexpr std::size_t kPicturesMax = 20;
 
-// Two lines under a job, "" when there were no samples.
-std::string pictures(const Value& usage) {
+// Of a job's GPUs, if their driver told something: a line each. What is not known counts as 0 in
+// the picture and not at all in the mean.
+std::string gpu_pictures(const Value& usage) {
+  std::string out;
+  if (const std::vector<double> busy = column(usage, "gpus"); !busy.empty()) {
+    const double used = std::accumulate(busy.begin(), busy.end(), 0.0);
+    const Value::Array& told = items(usage["gpus"]);
+    const auto known =
+        std::count_if(told.begin(), told.end(), [](const Value& each) { return each.is_number(); });
+    const double most = usage.number("gpus_max");
+    out += "# gpus   " + sparkline(busy, most, kPictureWidth) + " " +
+           cell(Value(used / static_cast<double>(std::max<std::ptrdiff_t>(known, 1)))) + " of " +
+           cell(Value(most)) + "\n";
+  }
+  if (const std::vector<double> held = column(usage, "gpu_memory_bytes"); !held.empty()) {
+    const double most = *std::max_element(held.begin(), held.end());
+    out += "# gpumem " + sparkline(held, most, kPictureWidth) + " at most " +
+           format_bytes(static_cast<std::int64_t>(most)) + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string usage_pictures(const Value& usage) {
   const std::vector<double> memory = column(usage, "memory_bytes");
   const std::vector<double> cpus = column(usage, "cpus");
   if (memory.empty() || cpus.empty()) return "";
@@ -55,8 +78,10 @@ std::string pictures(const Value& usage) {
          format_bytes(static_cast<std::int64_t>(limit)) + "\n# cpus   " +
          sparkline(cpus, cpus_max, kPictureWidth) + " " +
          cell(Value(used / static_cast<double>(cpus.size()))) + " of " + cell(Value(cpus_max)) +
-         "\n";
+         "\n" + gpu_pictures(usage);
 }
+
+namespace {
 
 // "disk=ssd" as {disk: ssd}.
 Status add_pairs(const char* option, const std::vector<std::string>& pairs, Value& place,
@@ -124,6 +149,14 @@ Value after_of(const std::string& text) {
   return value;
 }
 
+// A number, or the name of a class.
+Value priority_value(const std::string& text) {
+  std::int64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool all = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  return all ? Value(number) : Value(text);
+}
+
 Result<Value> body_of(const JobChoice& choice) {
   Value body;
   body["command"] = Value::array();
@@ -133,7 +166,7 @@ Result<Value> body_of(const JobChoice& choice) {
   body["resources"]["gpus"] = choice.gpus;
   if (!choice.disk.empty()) body["resources"]["disk"] = choice.disk;
   if (choice.bound) body["resources"]["bound"] = true;
-  body["priority"] = choice.priority;
+  body["priority"] = priority_value(choice.priority);
   body["attempts_max"] = choice.attempts_max;
   if (!choice.name.empty()) body["name"] = choice.name;
   if (!choice.queue.empty()) body["queue"] = choice.queue;
@@ -291,8 +324,10 @@ Status show_jobs(const Session& session, const std::string& id, JobView view, st
     const Value reply = FALAJ_TRY(connection->get("/api/v1/jobs"));
     Table table({"JOB", "WHAT", "STATUS", "ATTEMPTS", "CREATED", "ENDED", "ERROR"});
     for (const Value& job : items(reply["jobs"])) {
-      table.add({job.text("id"), what_of(job), job.text("status"), cell(job["attempts"]),
-                 cell(job["created_at"]), cell(job["ended_at"]), first_line(cell(job["error"]))});
+      gpus_measured = gpus_measured || usage["gpus"].is_array();
+      rows.push_back({job.text("id"), what_of(job), job.text("status"), cell(job["attempts"]),
+                      cell(job["created_at"]), cell(job["ended_at"]),
+                      first_line(cell(job["error"]))});
     }
     print(session.format, reply,
           table.empty() ? "no job in project '" + session.target.project + "'\n" : table.str());
@@ -318,7 +353,7 @@ Status show_jobs(const Session& session, const std::string& id, JobView view, st
     print(session.format, job, "");
     return {};
   }
-  const std::string drawn = pictures(job["usage"]);
+  const std::string drawn = usage_pictures(job["usage"]);
   job.as_object().erase("usage");
   print(OutputFormat::kYaml, job, "");
   print(OutputFormat::kTable, {}, drawn);
@@ -386,8 +421,11 @@ Status follow_job(const Session& session, const std::string& id, const std::stri
 Status show_job_usage(const Session& session) {
   auto connection = FALAJ_TRY(Connection::open(session.target));
   const Value reply = FALAJ_TRY(connection->get("/api/v1/job-usage"));
-  Table table({"JOB", "NAME", "QUEUE", "CPUS", "MEMORY", "GPUS", "CPU S", "USED", "SINCE",
-               "CPUS OVER TIME", "MEMORY OVER TIME"});
+  std::vector<std::string> heads = {"JOB",    "NAME",           "QUEUE",           "CPUS",
+                                    "MEMORY", "GPUS",           "CPU S",           "USED",
+                                    "SINCE",  "CPUS OVER TIME", "MEMORY OVER TIME"};
+  std::vector<std::vector<std::string>> rows;
+  bool gpus_measured = false;
   std::size_t drawn = 0;
   for (const Value& job : items(reply["jobs"])) {
     const Value& request = job["request"];
@@ -402,7 +440,14 @@ Status show_job_usage(const Session& session) {
                cell(request["gpus"]), cell(job["cpu_seconds"]),
                used.is_null() ? "-" : format_bytes(used.as_int()), job.text("started_at"),
                sparkline(column(usage, "cpus"), request.number("cpus"), kSmallWidth),
-               sparkline(column(usage, "memory_bytes"), request.number("memory"), kSmallWidth)});
+               sparkline(column(usage, "memory_bytes"), request.number("memory"), kSmallWidth),
+               sparkline(column(usage, "gpus"), request.number("gpus"), kSmallWidth)});
+  }
+  if (gpus_measured) heads.emplace_back("GPUS OVER TIME");
+  Table table(heads);
+  for (std::vector<std::string>& row : rows) {
+    row.resize(heads.size());
+    table.add(std::move(row));
   }
   print(session.format, reply,
         table.empty() ? "no job runs in project '" + session.target.project + "'\n" : table.str());

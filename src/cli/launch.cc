@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/keeping.h"
+#include "cli/launch_strangers.h"
 #include "cli/local_file.h"
 #include "cli/own_machine.h"
 #include "jobs/admission.h"
@@ -205,17 +206,6 @@ Result<launch::LocalNodeOptions> local_node(const LaunchChoice& choice) {
   return node;
 }
 
-// Loudly, for whoever is not on this machine may try.
-void warn_of_strangers(const launch::ListenOptions& listen) {
-  if (listen.channel.certificates != nullptr || net::is_loopback_address(listen.at.host)) return;
-  tell("WARNING: nodes that join at " + listen.at.host +
-       " are known by the secret alone, and what is said is sealed by it alone: whoever learns it "
-       "runs programs here and reads all that was ever said");
-  tell(
-      "have 'falaj certificates issue NODE --out NODE.pem' make one for each node, and give all of "
-      "them --certificate NODE.pem --ca AUTHORITY.pem ('falaj certificates authority')");
-}
-
 Status listen(const LaunchChoice& choice, launch::LaunchOptions& options) {
   if (choice.listen.empty()) return {};
   launch::ListenOptions listen;
@@ -224,7 +214,6 @@ Status listen(const LaunchChoice& choice, launch::LaunchOptions& options) {
   listen.tell = tell;
   if (choice.host.empty()) options.node.host = listen.at.host;
   if (choice.slots < 0) options.slots = 1;
-  warn_of_strangers(listen);
   options.listen = std::move(listen);
   return {};
 }
@@ -350,7 +339,33 @@ Result<int> launch_all(const LaunchChoice& choice) {
   return report.code;
 }
 
+// Said loudly where the secret is enough, for whoever is not on this machine may try.
+Status check_strangers(const LaunchChoice& choice, Strangers strangers) {
+  const std::string& where = choice.join.empty() ? choice.listen : choice.join;
+  if (where.empty() || choice.certificates.any()) return {};
+  const std::string host = FALAJ_TRY(launch::parse_endpoint(where)).host;
+  if (net::is_loopback_address(host)) return {};
+  if (strangers == Strangers::kShowCertificates) {
+    return Error{ErrorId::kUsage,
+                 host +
+                     " is beyond this machine, and this node has no certificate: have 'falaj "
+                     "certificates issue NODE --out NODE.pem' make one for each node, and give "
+                     "all of them --certificate NODE.pem --ca AUTHORITY.pem ('falaj "
+                     "certificates authority'); or say --secret-only, and whoever learns the "
+                     "secret runs programs here"};
+  }
+  tell("WARNING: nodes at " + host +
+       " are known by the secret alone, and what is said is sealed by it alone: whoever learns it "
+       "runs programs here and reads all that was ever said");
+  return {};
+}
+
 }  // namespace
+
+int launch_workers(const LaunchChoice& choice, Strangers strangers) {
+  const Status known = check_strangers(choice, strangers);
+  return known.ok() ? launch_workers(choice) : fail(known.error());
+}
 
 int launch_workers(const LaunchChoice& choice) {
   const Result<int> code = choice.join.empty() ? launch_all(choice) : join(choice);

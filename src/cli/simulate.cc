@@ -47,6 +47,7 @@ sim::DecideOptions options_of(const sim::PolicyFile& file, const std::string& na
   options.name = name;
   options.policy = file.policy;
   options.queues = file.queues;
+  options.half_life = file.half_life;
   return options;
 }
 

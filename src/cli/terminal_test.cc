@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/job_commands.h"
+
 namespace falaj::cli {
 namespace {
 
@@ -38,6 +40,25 @@ TEST(Terminal, a_sparkline_shows_the_largest_of_each_part) {
   EXPECT_EQ(sparkline({0, 0}, 0, 8), "▁▁");
   EXPECT_EQ(sparkline({0, 0, 0, 9, 0, 0, 0, 0}, 9, 2), "█▁") << "a peak is never averaged away";
   EXPECT_EQ(sparkline({100, -1}, 8, 8), "█▁") << "out of range";
+}
+
+TEST(UsagePictures, have_lines_for_gpus_only_where_they_were_measured) {
+  Value usage;
+  EXPECT_EQ(usage_pictures(usage), "");
+  usage["memory_bytes"] = Value::Array{Value(1024), Value(2048)};
+  usage["memory_max"] = 2048;
+  usage["cpus"] = Value::Array{Value(0.0), Value(1.0)};
+  usage["cpus_max"] = 1.0;
+  const std::string without =
+      "# memory ▅█ at most 2.0 KiB of 2.0 KiB\n"
+      "# cpus   ▁█ 0.5 of 1\n";
+  EXPECT_EQ(usage_pictures(usage), without);
+  usage["gpus"] = Value::Array{Value(), Value(1.5)};
+  usage["gpus_max"] = 2;
+  usage["gpu_memory_bytes"] = Value::Array{Value(0), Value(1 << 30)};
+  EXPECT_EQ(usage_pictures(usage), without +
+                                       "# gpus   ▁▇ 1.5 of 2\n"
+                                       "# gpumem ▁█ at most 1.0 GiB\n");
 }
 
 }  // namespace

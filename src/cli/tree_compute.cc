@@ -1,8 +1,10 @@
 // The part of the command tree about compute: jobs, simulate, policy plan, launch, topology,
 // checkpoints.
+#include <memory>
 #include <sstream>
 
 #include "cli/internal/tree.h"
+#include "cli/launch_strangers.h"
 #include "cli/saver.h"
 #include "jobs/queue.h"
 
@@ -73,7 +75,9 @@ void add_request(CLI::App& command, JobChoice& choice) {
                      "What it may keep in its folder (default: jobs.disk_max)");
   command.add_option("--queue", choice.queue, "Queue of the project (default: its default)");
   command.add_option("--runtime", choice.runtime, "Runtime of the project (default: the machine)");
-  command.add_option("--priority", choice.priority, "Higher goes first, -1000 to 1000")
+  command
+      .add_option("--priority", choice.priority,
+                  "Higher goes first, -1000 to 1000; or the name of one of the policy's priorities")
       ->capture_default_str();
   command.add_option("--time-max", choice.time_max, "Stopped after this: 90s, 2h");
   command.add_option("--deadline", choice.deadline,
@@ -154,6 +158,19 @@ void add_keeping(CLI::App& command, KeepChoice& keep) {
       .add_option("--wait", keep.wait,
                   "For the newest to be on disk before and after the workers run")
       ->capture_default_str();
+}
+
+void add_other_machines(CLI::App& command, LaunchChoice& launch, bool& secret_only) {
+  command.add_option("--listen", launch.listen,
+                     "ADDRESS:PORT where other machines may join (needs --secret)");
+  command.add_option("--join", launch.join,
+                     "ADDRESS:PORT of a launch that listens: be one of its nodes");
+  command.add_option("--secret", launch.secret,
+                     "File with what all nodes know; --listen makes it when it is missing");
+  add_launch_certificates(command, launch.certificates);
+  command.add_flag(
+      "--secret-only", secret_only,
+      "Let nodes of other machines be known by the secret alone, without certificates");
 }
 
 }  // namespace
@@ -278,21 +295,19 @@ void Tree::add_policy_plan() {
 }
 
 void Tree::add_launch() {
+  const auto secret_only = std::make_shared<bool>(false);
   CLI::App* command =
       local(root_, "launch", "Run a command as the workers of distributed training, any framework",
-            [this] { return launch_workers(launch_); });
+            [this, secret_only] {
+              return launch_workers(
+                  launch_, *secret_only ? Strangers::kKnowTheSecret : Strangers::kShowCertificates);
+            });
   CLI::Option* workers =
       command->add_option("--workers", launch_.workers, "How many: N, or MIN:MAX")
           ->capture_default_str();
   command->add_option("--slots", launch_.slots,
                       "Workers that this machine takes (default: all; with others, 1)");
-  command->add_option("--listen", launch_.listen,
-                      "ADDRESS:PORT where other machines may join (needs --secret)");
-  command->add_option("--join", launch_.join,
-                      "ADDRESS:PORT of a launch that listens: be one of its nodes");
-  command->add_option("--secret", launch_.secret,
-                      "File with what all nodes know; --listen makes it when it is missing");
-  add_launch_certificates(*command, launch_.certificates);
+  add_other_machines(*command, launch_, *secret_only);
   command->add_option("--node", launch_.node, "Name of this machine (default: the system's)");
   command
       ->add_option("--silence", launch_.silence, "How long a node may be silent until it is lost")
@@ -371,9 +386,13 @@ void Tree::add_topology() {
   CLI::App* command = local(root_, "topology",
                             "What the scheduler sees of a machine: processors, memory, GPUs and "
                             "which of them are near each other",
-                            [this] { return done(show_topology(words_.file, session().format)); });
+                            [this] {
+                              const auto as = words_.node ? TopologyAs::kNode : TopologyAs::kTable;
+                              return done(show_topology(words_.file, as, session().format));
+                            });
   command->add_option("file", words_.file, "XML of lstopo --of xml (hwloc 2); - for standard input")
       ->required();
+  command->add_flag("--node", words_.node, "As a Node object, for falaj apply");
   add_output(*command);
 }
 

@@ -318,8 +318,9 @@ void Tree::add_tokens() {
   revoke->add_option("id", words_.name, "The part after fj_, as the list shows it")->required();
 }
 
-void Tree::add_erase() {
-  CLI::App* erase = remote(root_, "erase",
+// Under two names: `falaj erase` and `falaj features erase`.
+void Tree::add_erase(CLI::App& above) {
+  CLI::App* erase = remote(above, "erase",
                            "Take one person out of every feature view, and shred the training sets "
                            "that hold them",
                            [this](const Session& s) {

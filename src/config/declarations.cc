@@ -31,6 +31,14 @@ const std::vector<Setting> kSettings = {
     {"audit.witness", kText, "",
      "Who cosigns tree heads: a folder (file:///…) or another Falaj (https://…); empty: nobody."},
     {"data.dir", kText, "./falaj-data", "The folder that holds everything Falaj keeps."},
+    {"features.join_memory", kBytes, "1Gi",
+     "About what freezing a training set may hold besides its spine; past it the spine is joined "
+     "in several passes. The set's bytes do not depend on it.",
+     kMi, 64 * kTi},
+    {"features.parity_every", kInteger, "1000",
+     "One online reply of so many is asked again of the offline join, and counted if they differ; "
+     "0: none.",
+     0, 1'000'000'000},
     {"jobs.concurrency", kInteger, "1", "How many training jobs run at once.", 1, 256},
     {"jobs.disk_max", kBytes, "10Gi",
      "What one command may keep in its folder, and gets unless it asks for less; past it the job "
@@ -47,10 +55,14 @@ const std::vector<Setting> kSettings = {
      kChoice,
      "none",
      "Whether a command that asks for a network (network: true) is refused, or has this machine's: "
-     "then nothing keeps what it reads from leaving. For falaj serve alone.",
+     "then what it reads can leave, and each of its inputs passes the exit 'export' first. For "
+     "falaj serve alone.",
      0,
      0,
      {"none", "host"}},
+    {"jobs.network_zone", kText, "",
+     "The zone to which that network leads; empty: nobody says, and a regime that refuses clients "
+     "without a zone refuses such jobs."},
     {"jobs.node_cpus", kInteger, "0",
      "Processors of this machine that jobs share; 0: all that Falaj may use.", 0, 4'096},
     {"jobs.node_memory", kBytes, "0", "Memory of this machine that jobs share; 0: all of it.", 0,
@@ -149,6 +161,9 @@ const std::vector<Setting> kSettings = {
      "The largest file sent to ingest or freeze; a larger one gets 413.", kKi, kTi},
     {"server.connections_max", kInteger, "12000",
      "Open connections; further ones are refused until one closes.", 1, 1'000'000},
+    {"server.cors_origins", kText, "",
+     "Origins of web pages that may ask for predictions (CORS), as https://app.example separated "
+     "by ','; empty: none but this server's own."},
     {"server.drain", kDuration, "10s",
      "How long running requests may go on when the program is replaced (SIGUSR2).",
      10 * kMillisecond, kHour},
@@ -166,10 +181,24 @@ const std::vector<Setting> kSettings = {
     {"server.threads", kInteger, "2", "Event-loop threads of the HTTP server.", 1, 256},
     {"server.tls_cert", kText, "", "File with the TLS certificate chain (PEM)."},
     {"server.tls_key", kText, "", "File with the TLS private key (PEM)."},
+    {"serving.isolated_answer", kDuration, "5s",
+     "How long a model in a process of its own may take for one answer; past it the process is "
+     "ended and started again.",
+     10 * kMillisecond, kHour},
+    {"serving.isolated_memory", kBytes, "2Gi",
+     "Memory of a model in a process of its own; past it the process is ended and started again.",
+     64 * kMi, 64 * kTi},
+    {"serving.memory", kBytes, "0",
+     "Memory that all loaded models may have together; a load that would pass it is refused. 0: "
+     "half of the machine's, or of the control group's limit.",
+     0, 64 * kTi},
     {"serving.runtimes", kText, "",
      "Libraries that run models for Deployments that name them (falaj/runtime.h), as NAME=PATH "
      "separated by ':'."},
-    {"serving.threads", kInteger, "1", "Threads inside one model's runtime.", 1, 256},
+    {"serving.threads", kInteger, "1",
+     "Threads that run one request of a model, from one pool for all models; 0: as many as the "
+     "processors that Falaj may use (affinity, cpuset and quota).",
+     0, 256},
     {"storage.online",
      kChoice,
      "rocksdb",

@@ -20,10 +20,9 @@ namespace falaj::exec::internal {
 namespace {
 
 constexpr std::string_view kPrefix = "falaj-";
-constexpr const char* kV2Mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-constexpr const char* kV1Mount = "/sys/fs/cgroup/memory";
-
-Mutex last_mutex;
+// Of version 2, below the mount: by itself, or beside hierarchies of version 1.
+constexpr const char* kV2Mounts[] = {"", "/unified"};
+constexpr const char* kV1Hierarchies[] = {"memory", "pids", "cpu", "cpuset", "blkio"};
 
 std::string read_text(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -35,12 +34,6 @@ std::string read_text(const std::string& path) {
     out.append(part, static_cast<std::size_t>(got));
   }
   return out;
-}
-
-bool write_text(const std::string& path, std::string_view text) {
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  return file.open() &&
-         ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -60,16 +53,6 @@ std::int64_t number_of(const std::string& text, const std::string& key) {
              : leading_number(std::string_view(lines).substr(at + key.size() + 2));
 }
 
-// This process's group in a hierarchy: the text after `marker` in /proc/self/cgroup.
-std::string own_group(const std::string& marker) {
-  const std::string text = "\n" + read_text("/proc/self/cgroup");
-  const std::size_t at = text.find(marker);
-  if (at == std::string::npos) return "";
-  const std::size_t begin = at + marker.size();
-  std::string path = text.substr(begin, text.find('\n', begin) - begin);
-  return path == "/" ? "" : path;
-}
-
 std::vector<std::int64_t> members_of(const std::string& folder) {
   const std::string text = read_text(folder + "/cgroup.procs");
   std::vector<std::int64_t> pids;
@@ -87,16 +70,17 @@ void kill_members(const std::string& folder) {
 }
 
 // A group stays busy for a moment after its last member died.
-void remove_group(const std::string& folder) {
+void remove_group(GroupTree& tree, const std::string& folder) {
   for (int attempt = 0; attempt < 400; ++attempt) {
-    if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return;
+    if (tree.remove(folder)) return;
     kill_members(folder);
     ::poll(nullptr, 0, 5);
   }
 }
 
 // Removes the groups of ours below `parent` that are left over.
-void sweep(const std::string& parent, const std::function<bool(std::string_view)>& left_over) {
+void sweep(GroupTree& tree, const std::string& parent,
+           const std::function<bool(std::string_view)>& left_over) {
   DIR* listing = ::opendir(parent.c_str());
   if (listing == nullptr) return;
   std::vector<std::string> names;
@@ -107,7 +91,7 @@ void sweep(const std::string& parent, const std::function<bool(std::string_view)
     }
   }
   ::closedir(listing);
-  for (const std::string& name : names) remove_group(parent + "/" + name);
+  for (const std::string& name : names) remove_group(tree, parent + "/" + name);
 }
 
 // Groups are named after the process that made them; those of dead ones hold stray descendants.
@@ -132,90 +116,126 @@ const char* name_of(Controller controller) {
   return "cgroup";
 }
 
+// This process's group, and the topmost: inside a container the path may be that of the host, and
+// then the mount itself is our group.
+std::vector<std::string> parents_of(const GroupTree& tree, const std::string& mount,
+                                    const std::string& marker) {
+  const std::string below = tree.mount() + mount;
+  return {below + tree.own_group(marker), below};
+}
+
 }  // namespace
+
+GroupTree& GroupTree::of_this_machine() {
+  static GroupTree tree("/sys/fs/cgroup", "/proc/self/cgroup");
+  return tree;
+}
+
+bool GroupTree::make(const std::string& folder) { return ::mkdir(folder.c_str(), 0755) == 0; }
+
+bool GroupTree::remove(const std::string& folder) {
+  return ::rmdir(folder.c_str()) == 0 || errno == ENOENT;
+}
+
+bool GroupTree::write(const std::string& file, std::string_view text) {
+  const Fd opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  return opened.open() &&
+         ::write(opened.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+std::string GroupTree::own_group(const std::string& marker) const {
+  const std::string text = "\n" + read_text(own_);
+  const std::size_t at = text.find(marker);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + marker.size();
+  std::string path = text.substr(begin, text.find('\n', begin) - begin);
+  return path == "/" ? "" : path;
+}
+
+GroupTree::Place GroupTree::last_place() {
+  MutexLock lock(mutex_);
+  return last_;
+}
+
+void GroupTree::remember(Place place) {
+  MutexLock lock(mutex_);
+  last_ = std::move(place);
+}
 
 // Makes a folder of ours below `parent` and opens its list of members.
 bool ControlGroup::enter(const std::string& parent) {
   static std::atomic<unsigned> next{0};
-  if (tag_.empty()) sweep(parent, maker_is_dead);
+  if (tag_.empty()) sweep(tree_, parent, maker_is_dead);
   std::string path = parent + "/" + std::string(kPrefix) + std::to_string(::getpid()) + "-" + tag_ +
                      (tag_.empty() ? "" : "-") + std::to_string(next.fetch_add(1));
-  if (::mkdir(path.c_str(), 0755) != 0) return false;
+  if (!tree_.make(path)) return false;
   Fd procs(::open((path + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
   const bool opened = procs.open();
   folders_.push_back({std::move(path), std::move(procs)});
   return opened;
 }
 
-// Where a group could be made last: looking for it anew would make and remove folders in vain.
-struct ControlGroup::Place {
-  Version version = Version::kV1;
-  std::string parent;
-};
-
-ControlGroup::Place& ControlGroup::last_place() {
-  static Place place;
-  return place;
+// Version 2: whether the parent lets its children have that controller, now if not before. Each is
+// asked for by itself, since one that is missing would refuse all.
+bool ControlGroup::handed_down(std::string_view controller, std::string_view file) const {
+  const std::string path = folder() + "/" + std::string(file);
+  if (exists(path)) return true;
+  const std::string parent = folder().substr(0, folder().rfind('/'));
+  tree_.write(parent + "/cgroup.subtree_control", "+" + std::string(controller));
+  return exists(path);
 }
 
-std::unique_ptr<ControlGroup> ControlGroup::create_in(Version version, const std::string& parent,
+std::unique_ptr<ControlGroup> ControlGroup::create_in(GroupTree& tree,
+                                                      const GroupTree::Place& place,
                                                       const GroupLimits& limits,
                                                       const std::string& tag) {
-  std::unique_ptr<ControlGroup> group(new ControlGroup(version, limits, tag));
-  if (!group->enter(parent)) return nullptr;
-  if (version == Version::kV2 && !exists(group->folder() + "/memory.max")) {
-    // The controllers may exist without being handed down yet; each by itself, since one that is
-    // missing would refuse all.
-    for (const char* controller : {"+memory", "+pids", "+cpu", "+cpuset", "+io"}) {
-      write_text(parent + "/cgroup.subtree_control", controller);
-    }
-    if (!exists(group->folder() + "/memory.max")) return nullptr;
+  std::unique_ptr<ControlGroup> group(new ControlGroup(tree, place.version, limits, tag));
+  if (!group->enter(place.parent)) return nullptr;
+  if (place.version == GroupVersion::kV2 && !group->handed_down("memory", "memory.max")) {
+    return nullptr;
   }
   if (!group->limit_memory(limits.memory_bytes_max)) return nullptr;
   group->limit_others(limits);
-  MutexLock lock(last_mutex);
-  last_place() = {version, parent};
+  tree.remember(place);
   return group;
 }
 
-std::unique_ptr<ControlGroup> ControlGroup::create_where_it_was(const GroupLimits& limits,
-                                                                const std::string& tag) {
-  Place place;
-  {
-    MutexLock lock(last_mutex);
-    place = last_place();
-  }
-  return place.parent.empty() ? nullptr : create_in(place.version, place.parent, limits, tag);
-}
-
 Result<std::unique_ptr<ControlGroup>> ControlGroup::create(const GroupLimits& limits,
-                                                           const std::string& tag) {
-  if (auto group = create_where_it_was(limits, tag)) return group;
+                                                           const std::string& tag,
+                                                           GroupTree& tree) {
+  const GroupTree::Place last = tree.last_place();
+  if (!last.parent.empty()) {
+    if (auto group = create_in(tree, last, limits, tag)) return group;
+  }
+  std::vector<GroupTree::Place> places;
   for (const char* mount : kV2Mounts) {
-    if (!exists(std::string(mount) + "/cgroup.controllers")) continue;
-    // Inside a container the path may be that of the host: then the mount itself is our group.
-    for (const std::string& own : {own_group("\n0::"), std::string()}) {
-      if (auto group = create_in(Version::kV2, mount + own, limits, tag)) return group;
+    if (!exists(tree.mount() + mount + "/cgroup.controllers")) continue;
+    for (const std::string& parent : parents_of(tree, mount, "\n0::")) {
+      places.push_back({GroupVersion::kV2, parent});
     }
   }
-  for (const std::string& own : {own_group(":memory:"), std::string()}) {
-    if (auto group = create_in(Version::kV1, kV1Mount + own, limits, tag)) return group;
+  for (const std::string& parent : parents_of(tree, "/memory", ":memory:")) {
+    places.push_back({GroupVersion::kV1, parent});
+  }
+  for (const GroupTree::Place& place : places) {
+    if (auto group = create_in(tree, place, limits, tag)) return group;
   }
   return Error(Code::kUnavailable, "no control group can be created for a memory limit");
 }
 
-void ControlGroup::sweep_tagged(const std::string& tag) {
+void ControlGroup::sweep_tagged(const std::string& tag, GroupTree& tree) {
   const std::string self = std::to_string(::getpid()) + "-";
   const auto left_over = [&](std::string_view name) {
     return !name.starts_with(self) && name.find("-" + tag + "-") != std::string_view::npos;
   };
-  for (const std::string& own : {own_group("\n0::"), std::string()}) {
-    for (const char* mount : kV2Mounts) sweep(mount + own, left_over);
+  for (const char* mount : kV2Mounts) {
+    for (const std::string& parent : parents_of(tree, mount, "\n0::")) {
+      sweep(tree, parent, left_over);
+    }
   }
-  for (const char* controller : {"memory", "pids", "cpu", "cpuset", "blkio"}) {
-    const std::string mount = std::string("/sys/fs/cgroup/") + controller;
-    for (const std::string& own : {own_group(std::string(":") + controller + ":"), std::string()}) {
-      sweep(mount + own, left_over);
+  for (const std::string name : kV1Hierarchies) {
+    for (const std::string& parent : parents_of(tree, "/" + name, ":" + name + ":")) {
+      sweep(tree, parent, left_over);
     }
   }
 }
@@ -223,7 +243,7 @@ void ControlGroup::sweep_tagged(const std::string& tag) {
 ControlGroup::~ControlGroup() {
   for (Folder& each : folders_) each.procs.reset();
   kill_all();
-  for (const Folder& each : folders_) remove_group(each.path);
+  for (const Folder& each : folders_) remove_group(tree_, each.path);
 }
 
 std::vector<int> ControlGroup::procs_fds() const {
@@ -239,20 +259,20 @@ bool ControlGroup::limits(Controller controller) const {
 bool ControlGroup::limit_memory(std::int64_t bytes_max) const {
   if (bytes_max <= 0) return true;
   const std::string bytes = std::to_string(bytes_max);
-  const bool v2 = version_ == Version::kV2;
-  if (!write_text(folder() + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), bytes)) return false;
+  const bool v2 = version_ == GroupVersion::kV2;
+  if (!tree_.write(folder() + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), bytes)) return false;
   // Swap would only make it die slowly; kernels without swap accounting lack the file.
-  write_text(folder() + (v2 ? "/memory.swap.max" : "/memory.memsw.limit_in_bytes"),
-             v2 ? "0" : bytes);
+  tree_.write(folder() + (v2 ? "/memory.swap.max" : "/memory.memsw.limit_in_bytes"),
+              v2 ? "0" : bytes);
   // One victim means the whole job: half a job is of no use.
-  if (v2) write_text(folder() + "/memory.oom.group", "1");
+  if (v2) tree_.write(folder() + "/memory.oom.group", "1");
   return true;
 }
 
 void ControlGroup::limit_others(const GroupLimits& limits) {
   if (limits.processes_max > 0) {
-    limit_other(Controller::kProcesses, "/sys/fs/cgroup/pids",
-                ":pids:", {{"pids.max", std::to_string(limits.processes_max)}});
+    limit_other(Controller::kProcesses, "pids",
+                {{"pids.max", std::to_string(limits.processes_max)}});
   }
   if (limits.cpus_max > 0) limit_cpu(limits.cpus_max);
   if (!limits.processors.empty()) bind(limits);
@@ -263,11 +283,11 @@ void ControlGroup::limit_cpu(double cpus) {
   constexpr std::int64_t kPeriod = 100'000;  // Microseconds; the kernel's own default.
   const auto quota = std::to_string(static_cast<std::int64_t>(cpus * static_cast<double>(kPeriod)));
   const std::string period = std::to_string(kPeriod);
-  if (version_ == Version::kV2) {
-    limit_other(Controller::kCpu, "", "", {{"cpu.max", quota + " " + period}});
+  if (version_ == GroupVersion::kV2) {
+    limit_other(Controller::kCpu, "cpu", {{"cpu.max", quota + " " + period}});
   } else {
-    limit_other(Controller::kCpu, "/sys/fs/cgroup/cpu",
-                ":cpu:", {{"cpu.cfs_period_us", period}, {"cpu.cfs_quota_us", quota}});
+    limit_other(Controller::kCpu, "cpu",
+                {{"cpu.cfs_period_us", period}, {"cpu.cfs_quota_us", quota}});
   }
 }
 
@@ -278,44 +298,43 @@ void ControlGroup::bind(const GroupLimits& limits) {
     nodes = read_text("/sys/devices/system/node/has_memory");
     nodes.resize(std::min(nodes.find('\n'), nodes.size()));
   }
-  limit_other(Controller::kCpuSet, "/sys/fs/cgroup/cpuset",
-              ":cpuset:", {{"cpuset.cpus", limits.processors}, {"cpuset.mems", nodes}});
+  limit_other(Controller::kCpuSet, "cpuset",
+              {{"cpuset.cpus", limits.processors}, {"cpuset.mems", nodes}});
 }
 
 void ControlGroup::limit_io(const GroupLimits& limits) {
   const std::string bytes = std::to_string(limits.io_bytes_max);
   if (limits.io_device.empty()) {
     refused_.emplace_back("cgroup-io: the work folder lies on no disk of its own");
-  } else if (version_ == Version::kV2) {
-    limit_other(Controller::kIo, "", "",
+  } else if (version_ == GroupVersion::kV2) {
+    limit_other(Controller::kIo, "io",
                 {{"io.max", limits.io_device + " rbps=" + bytes + " wbps=" + bytes}});
   } else {
     const std::string rule = limits.io_device + " " + bytes;
     limit_other(
-        Controller::kIo, "/sys/fs/cgroup/blkio", ":blkio:",
+        Controller::kIo, "blkio",
         {{"blkio.throttle.read_bps_device", rule}, {"blkio.throttle.write_bps_device", rule}});
   }
 }
 
-void ControlGroup::limit_other(Controller controller, std::string_view v1_mount,
-                               std::string_view v1_marker,
-                               const std::vector<std::pair<std::string, std::string>>& files) {
-  std::string where = folder();
-  bool done = true;
-  if (version_ == Version::kV1) {
-    done = false;
-    for (const std::string& own : {own_group(std::string(v1_marker)), std::string()}) {
-      const std::size_t before = folders_.size();
-      done = enter(std::string(v1_mount) + own);
-      if (done) break;
-      if (folders_.size() > before) {
-        remove_group(folders_.back().path);
-        folders_.pop_back();
-      }
-    }
-    if (done) where = folders_.back().path;
+// Version 1: a folder in another hierarchy.
+bool ControlGroup::enter_v1(const std::string& hierarchy) {
+  for (const std::string& parent : parents_of(tree_, "/" + hierarchy, ":" + hierarchy + ":")) {
+    const std::size_t before = folders_.size();
+    if (enter(parent)) return true;
+    if (folders_.size() == before) continue;
+    remove_group(tree_, folders_.back().path);
+    folders_.pop_back();
   }
-  for (const auto& [file, text] : files) done = done && write_text(where + "/" + file, text);
+  return false;
+}
+
+void ControlGroup::limit_other(Controller controller, const std::string& hierarchy,
+                               const std::vector<std::pair<std::string, std::string>>& files) {
+  const bool v2 = version_ == GroupVersion::kV2;
+  bool done = v2 ? handed_down(hierarchy, files.front().first) : enter_v1(hierarchy);
+  const std::string where = v2 ? folder() : folders_.back().path;
+  for (const auto& [file, text] : files) done = done && tree_.write(where + "/" + file, text);
   if (done) {
     limited_.push_back(controller);
   } else {
@@ -324,18 +343,18 @@ void ControlGroup::limit_other(Controller controller, std::string_view v1_mount,
 }
 
 bool ControlGroup::out_of_memory() const {
-  const char* file = version_ == Version::kV2 ? "/memory.events" : "/memory.oom_control";
+  const char* file = version_ == GroupVersion::kV2 ? "/memory.events" : "/memory.oom_control";
   return number_of(read_text(folder() + file), "oom_kill") > 0;
 }
 
 std::int64_t ControlGroup::peak_bytes() const {
-  const char* file = version_ == Version::kV2 ? "/memory.peak" : "/memory.max_usage_in_bytes";
+  const char* file = version_ == GroupVersion::kV2 ? "/memory.peak" : "/memory.max_usage_in_bytes";
   return leading_number(read_text(folder() + file));
 }
 
 std::int64_t ControlGroup::resident_bytes() const {
   return number_of(read_text(folder() + "/memory.stat"),
-                   version_ == Version::kV2 ? "anon" : "total_rss");
+                   version_ == GroupVersion::kV2 ? "anon" : "total_rss");
 }
 
 std::vector<std::int64_t> ControlGroup::members() const {
@@ -343,9 +362,9 @@ std::vector<std::int64_t> ControlGroup::members() const {
 }
 
 bool ControlGroup::try_remove() {
-  std::erase_if(folders_, [](Folder& each) {
+  std::erase_if(folders_, [this](Folder& each) {
     each.procs.reset();
-    return ::rmdir(each.path.c_str()) == 0 || errno == ENOENT;
+    return tree_.remove(each.path);
   });
   return folders_.empty();
 }
@@ -353,14 +372,14 @@ bool ControlGroup::try_remove() {
 // Only version 1 lets the peak be set back.
 bool ControlGroup::renew() {
   constexpr std::int64_t kLeftMost = 1 << 20;
-  if (version_ != Version::kV1 || folders_.empty() || !refused_.empty() || out_of_memory()) {
+  if (version_ != GroupVersion::kV1 || folders_.empty() || !refused_.empty() || out_of_memory()) {
     return false;
   }
   for (const Folder& each : folders_) {
     if (!each.procs.open() || !members_of(each.path).empty()) return false;
   }
   return leading_number(read_text(folder() + "/memory.usage_in_bytes")) <= kLeftMost &&
-         write_text(folder() + "/memory.max_usage_in_bytes", "0");
+         tree_.write(folder() + "/memory.max_usage_in_bytes", "0");
 }
 
 std::unique_ptr<ControlGroup> SpareGroups::take(const GroupLimits& limits) {
@@ -387,7 +406,7 @@ std::unique_ptr<ControlGroup> SpareGroups::keep(std::unique_ptr<ControlGroup> gr
 
 void ControlGroup::kill_all() const {
   if (folders_.empty()) return;
-  if (version_ == Version::kV2 && write_text(folder() + "/cgroup.kill", "1")) return;
+  if (version_ == GroupVersion::kV2 && tree_.write(folder() + "/cgroup.kill", "1")) return;
   kill_members(folder());
 }
 

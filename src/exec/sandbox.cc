@@ -154,36 +154,59 @@ SystemPlaces open_system() {
   return out;
 }
 
+// Gloo looks among the PCI devices for what stands behind an interface, and fails when it may not:
+// which there are, and of which class each is.
+SystemPlaces open_pci_classes() {
+  SystemPlaces out;
+  const std::string devices = "/sys/bus/pci/devices";
+  const auto add = [&](const std::string& path) {
+    Fd place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    if (place.open()) out.push_back({std::move(place), kRead});
+  };
+  add(devices);
+  std::error_code error;
+  for (const auto& device : std::filesystem::directory_iterator(devices, error)) {
+    add(device.path().string() + "/class");
+  }
+  return out;
+}
+
 Mutex system_mutex;
 
 // Looked up at most once a second: a file may be replaced, and many children start in a second.
-std::shared_ptr<const SystemPlaces> system_places() {
-  constexpr std::int64_t kFreshNanos = 1'000'000'000;
-  static std::shared_ptr<const SystemPlaces> places;
-  static std::int64_t looked_at = 0;
-  MutexLock lock(system_mutex);
-  const std::int64_t now = monotonic_nanos();
-  if (!places || now - looked_at > kFreshNanos) {
-    places = std::make_shared<const SystemPlaces>(open_system());
-    looked_at = now;
+class FreshPlaces {
+ public:
+  explicit FreshPlaces(SystemPlaces (*look)()) : look_(look) {}
+  std::shared_ptr<const SystemPlaces> get() {
+    constexpr std::int64_t kFreshNanos = 1'000'000'000;
+    MutexLock lock(system_mutex);
+    const std::int64_t now = monotonic_nanos();
+    if (!places_ || now - looked_at_ > kFreshNanos) {
+      places_ = std::make_shared<const SystemPlaces>(look_());
+      looked_at_ = now;
+    }
+    return places_;
   }
-  return places;
+
+ private:
+  SystemPlaces (*look_)();
+  std::shared_ptr<const SystemPlaces> places_ FALAJ_GUARDED_BY(system_mutex);
+  std::int64_t looked_at_ FALAJ_GUARDED_BY(system_mutex) = 0;
+};
+
+void allow_all(int ruleset, std::uint64_t handled, FreshPlaces& places) {
+  const auto all = places.get();
+  for (const SystemPlace& each : *all) allow(ruleset, handled, each.place, each.rights);
 }
 
 void allow_system(int ruleset, std::uint64_t handled) {
-  const auto places = system_places();
-  for (const SystemPlace& each : *places) allow(ruleset, handled, each.place, each.rights);
+  static FreshPlaces places(open_system);
+  allow_all(ruleset, handled, places);
 }
 
-// Gloo looks among the PCI devices for what stands behind an interface, and fails when it may not:
-// which there are, and of which class each is.
 void allow_pci_classes(int ruleset, std::uint64_t handled) {
-  const std::string devices = "/sys/bus/pci/devices";
-  allow(ruleset, handled, devices, kRead);
-  std::error_code error;
-  for (const auto& device : std::filesystem::directory_iterator(devices, error)) {
-    allow(ruleset, handled, device.path().string() + "/class", kRead);
-  }
+  static FreshPlaces places(open_pci_classes);
+  allow_all(ruleset, handled, places);
 }
 
 Fd create_ruleset(const RulesetAttributes& attributes, long abi) {
@@ -311,7 +334,9 @@ int restrict_with(int ruleset) {
 
 int drop_capabilities() {
   for (int capability = 0; capability <= 63; ++capability) {
-    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EINVAL) return errno;
+    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
+    if (errno != EINVAL) return errno;
+    break;  // The kernel's last one was the one before.
   }
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

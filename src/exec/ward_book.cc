@@ -105,6 +105,7 @@ struct WardBook::Entry {
   std::unique_ptr<Run> run;
   UsageCurve curve;
   Binding binding;
+  std::uint32_t gpus = 0;             // While it has them.
   std::optional<WardEnd> coming_end;  // Until it is on the disk.
 
   bool is_over() const { return ward.end.has_value() || coming_end.has_value(); }
@@ -115,7 +116,7 @@ WardBook::WardBook(WardJournal journal, std::string tag, int watch)
       tag_(std::move(tag)),
       watch_(watch),
       starters_(std::make_unique<Starters>(kStarters)) {
-  this->watch(starters_->ready(), 0);
+  this->watch(starters_->ready(), 0, Watch::kReady);
 }
 
 WardBook::~WardBook() {
@@ -253,11 +254,17 @@ void WardBook::note(Status status) {
   if (!status.ok() && failure_.ok()) failure_ = std::move(status);
 }
 
-void WardBook::watch(int file, std::uint64_t mark) const {
+void WardBook::watch(int file, std::uint64_t mark, Watch how) const {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = EPOLLIN | (how == Watch::kNews ? EPOLLET : 0U);
   event.data.u64 = mark;
   ::epoll_ctl(watch_, EPOLL_CTL_ADD, file, &event);
+}
+
+// Before it is closed: a child that another thread is just making has a copy until it becomes its
+// program, and for so long the file would be told to be ready, again and again, to nobody.
+void WardBook::unwatch(const Fd& file) const {
+  if (file.open()) ::epoll_ctl(watch_, EPOLL_CTL_DEL, file.get(), nullptr);
 }
 
 void WardBook::refuse(Entry& entry, const Error& why) {
@@ -282,6 +289,8 @@ void WardBook::begin(Entry& entry) {
   }
   const std::uint64_t serial = next_serial_++;
   starting_[serial] = &entry;
+  entry.gpus = spec.gpus;
+  if (entry.gpus != 0) watch_gpus();
   ++beginning_;
   starters_->start(serial, std::move(child), {GroupUse::kAlways, tag_, &groups_, &networks_});
 }
@@ -301,7 +310,8 @@ void WardBook::take_started() {
     entry.run->serial = serial;
     running_[serial] = &entry;
     if (entry.stop_wanted) entry.run->process->kill_now(ExitReason::kStopped);
-    watch(entry.run->process->process().report.get(), serial * kMarks + kReported);
+    // It is read to its end whenever there is something, and closed while it is being read.
+    watch(entry.run->process->process().report.get(), serial * kMarks + kReported, Watch::kNews);
     look_at_beginning(entry);
   }
 }
@@ -327,8 +337,8 @@ void WardBook::look_at_beginning(Entry& entry) {
   entry.birth = birth_of(process.pid);
   entry.curve.begin(monotonic_nanos());
   note(journal_.begun(entry.ward, entry.birth));
-  watch(process.pidfd.get(), run.serial * kMarks + kEnded);
-  watch(process.output.get(), run.serial * kMarks + kPrinted);
+  watch(process.pidfd.get(), run.serial * kMarks + kEnded, Watch::kReady);
+  watch(process.output.get(), run.serial * kMarks + kPrinted, Watch::kReady);
   changed_.push_back(entry.ward.id);
 }
 
@@ -342,7 +352,7 @@ void WardBook::serve(std::uint64_t mark) {
   // A little, so that one that prints without end does not keep the others waiting.
   if (mark % kMarks == kPrinted) return read_output(run, 4);
   if (mark % kMarks != kEnded || run.has_ended) return;
-  ::epoll_ctl(watch_, EPOLL_CTL_DEL, run.process->process().pidfd.get(), nullptr);
+  unwatch(run.process->process().pidfd);
   run.has_ended = true;
   finish(entry);
 }
@@ -354,9 +364,20 @@ void WardBook::read_output(Run& run, int turns) const {
     const ssize_t got = ::read(output.get(), bytes, sizeof bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return output.reset();  // Which also takes it out of the epoll set.
+    if (got <= 0) {
+      unwatch(output);
+      return output.reset();
+    }
     run.log.write({bytes, static_cast<std::size_t>(got)});
   }
+}
+
+// All that some ward has: a device may be shared.
+void WardBook::watch_gpus() {
+  std::uint32_t devices = 0;
+  for (const auto& [serial, entry] : starting_) devices |= entry->gpus;
+  for (const auto& [serial, entry] : running_) devices |= entry->gpus;
+  gpu_meter_.watch(devices);
 }
 
 void WardBook::sample(Entry& entry, std::int64_t now) const {
@@ -368,6 +389,9 @@ void WardBook::sample(Entry& entry, std::int64_t now) const {
   usage.read_bytes = std::max(used.read_bytes, entry.ward.usage.read_bytes);
   usage.written_bytes = std::max(used.written_bytes, entry.ward.usage.written_bytes);
   usage.memory_bytes = used.memory_bytes;
+  const GpuUse gpus = gpu_meter_.use_of(entry.gpus);
+  usage.gpu_milli = gpus.milli;
+  usage.gpu_memory_bytes = gpus.memory_bytes;
   entry.ward.usage = usage;
   entry.curve.add(usage, now);
 }
@@ -380,6 +404,7 @@ void WardBook::finish(Entry& entry) {
     return;
   }
   read_output(run, kPipeTurns);
+  unwatch(run.process->process().output);
   const ChildExit exit = run.process->reap();
   WardEnd how;
   how.reason = reason_of(exit.reason);
@@ -408,6 +433,7 @@ void WardBook::end(Entry& entry, WardEnd how) {
   entry.coming_end = std::move(how);
   entry.spec.reset();
   processors_.give_back(std::exchange(entry.binding, {}));
+  if (std::exchange(entry.gpus, 0) != 0) watch_gpus();
   ending_.push_back(entry.ward.id);
 }
 

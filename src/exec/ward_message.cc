@@ -112,6 +112,8 @@ Value encode(const WardSpec& spec) {
   out["log_bytes_max"] = spec.log_bytes_max;
   out["limits"] = encode(spec.limits);
   out["sandbox"] = encode(spec.sandbox);
+  // A warden of an earlier version does not know it.
+  if (spec.gpus != 0) out["gpus"] = std::int64_t{spec.gpus};
   return out;
 }
 
@@ -144,6 +146,7 @@ Result<WardSpec> parse_spec(const Value& value) {
   spec.limits = FALAJ_TRY(parse_limits(limits));
   const Value sandbox = FALAJ_TRY(fields.object("sandbox"));
   spec.sandbox = FALAJ_TRY(parse_sandbox(sandbox));
+  spec.gpus = static_cast<std::uint32_t>(FALAJ_TRY(fields.integer("gpus", 0, 0, UINT32_MAX)));
   FALAJ_TRY(fields.finish());
   if (spec.argv.empty() || !spec.argv.front().starts_with('/')) {
     return wrong("program must be an absolute path");
@@ -154,19 +157,30 @@ Result<WardSpec> parse_spec(const Value& value) {
 }
 
 Value encode(const WardUsage& usage) {
-  return Value::Array{Value(usage.at.nanos), Value(usage.cpu_time.nanos), Value(usage.memory_bytes),
-                      Value(usage.read_bytes), Value(usage.written_bytes)};
+  Value::Array out{Value(usage.at.nanos), Value(usage.cpu_time.nanos), Value(usage.memory_bytes),
+                   Value(usage.read_bytes), Value(usage.written_bytes)};
+  if (usage.gpu_milli >= 0 || usage.gpu_memory_bytes >= 0) {
+    out.emplace_back(usage.gpu_milli);
+    out.emplace_back(usage.gpu_memory_bytes);
+  }
+  return out;
 }
 
 Result<WardUsage> parse_usage(const Value& value) {
-  if (!value.is_array() || value.as_array().size() != 5 ||
+  if (!value.is_array() || (value.as_array().size() != 5 && value.as_array().size() != 7) ||
       !std::all_of(value.as_array().begin(), value.as_array().end(),
                    [](const Value& each) { return each.is_int(); })) {
-    return wrong("usage is five integers");
+    return wrong("usage is five integers, or seven with GPUs");
   }
   const Value::Array& n = value.as_array();
-  return WardUsage{Duration{n[0].as_int()}, Duration{n[1].as_int()}, n[2].as_int(), n[3].as_int(),
-                   n[4].as_int()};
+  const bool gpus = n.size() == 7;
+  return WardUsage{Duration{n[0].as_int()},
+                   Duration{n[1].as_int()},
+                   n[2].as_int(),
+                   n[3].as_int(),
+                   n[4].as_int(),
+                   gpus ? n[5].as_int() : -1,
+                   gpus ? n[6].as_int() : -1};
 }
 
 Value encode(const Ward& ward) {

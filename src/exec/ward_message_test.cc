@@ -23,6 +23,7 @@ WardRequest a_start() {
   request.spec.sandbox.interfaces = true;
   request.spec.sandbox.read_write = {"/data"};
   request.spec.sandbox.required = {"landlock"};
+  request.spec.gpus = 0b101;
   return request;
 }
 
@@ -51,6 +52,8 @@ TEST(WardMessage, a_reply_survives_the_wire) {
   reply.wards.push_back(ward);
   reply.more = true;
   reply.curve = {ward.usage, ward.usage};
+  reply.curve[1].gpu_milli = 1500;
+  reply.curve[1].gpu_memory_bytes = 7;
   const auto read = parse_reply(to_text(reply));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(*read, reply);

@@ -30,6 +30,7 @@ struct WardSpec {
   std::int64_t log_bytes_max = std::int64_t{16} << 20;  // See exec/bounded_log.h.
   Limits limits;
   Sandbox sandbox;
+  std::uint32_t gpus = 0;  // Those to be measured: bit N is /dev/nvidiaN.
   bool operator==(const WardSpec&) const = default;
 };
 
@@ -57,14 +58,18 @@ struct WardEnd {
   bool operator==(const WardEnd&) const = default;
 };
 
-// What a ward used, `at` after it began: processor time and bytes from its beginning on, memory at
-// that moment.
+// What a ward used, `at` after it began: processor time and bytes from its beginning on, memory and
+// GPUs at that moment.
 struct WardUsage {
   Duration at{};
   Duration cpu_time{};
   std::int64_t memory_bytes = 0;
   std::int64_t read_bytes = 0;
   std::int64_t written_bytes = 0;
+  // Of its GPUs (WardSpec::gpus), with whatever else runs on them: how many were busy, in
+  // thousandths, and the memory in use. -1: it has none, or their driver does not say.
+  std::int64_t gpu_milli = -1;
+  std::int64_t gpu_memory_bytes = -1;
   bool operator==(const WardUsage&) const = default;
 };
 

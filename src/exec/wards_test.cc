@@ -319,6 +319,24 @@ TEST_F(WardsTest, are_measured_while_they_run) {
   EXPECT_EQ(wards_->curve("b").error().code, Code::kNotFound);
 }
 
+TEST_F(WardsTest, with_gpus_are_measured_there_too) {
+  connect({"/usr/bin/env", "LD_LIBRARY_PATH=" FALAJ_FAKE_NVML, own_program(), "warden"});
+  WardSpec spec = shell("cat " + fifo());
+  start("without", shell("cat fifo", "other"));
+  spec.gpus = 0b11;
+  start("with", spec);
+  WardUsage usage;
+  EXPECT_TRUE(bell_.wait_until([&] {
+    const auto curve = wards_->curve("with").value_or({});
+    if (!curve.empty()) usage = curve.back();
+    return usage.gpu_milli >= 0;
+  }));
+  EXPECT_EQ(usage.gpu_milli, 1050);
+  EXPECT_EQ(usage.gpu_memory_bytes, std::int64_t{4} << 30);
+  EXPECT_EQ(wards_->get("without")->usage.gpu_milli, -1);
+  std::ofstream(folder_ + "/fifo") << "go";
+}
+
 TEST_F(WardsTest, many_at_once_all_run_and_all_are_recorded) {
   std::vector<std::pair<std::string, WardSpec>> many;
   std::vector<std::string> ids;
@@ -449,6 +467,39 @@ TEST_F(WardsTest, are_bound_to_processors_and_held_back_at_the_disk) {
   };
   EXPECT_TRUE(told("cgroup-cpuset") || told("affinity"));
   EXPECT_TRUE(told("cgroup-io")) << "granted or refused, but told";
+}
+
+// How long a ward took to read a file of so many MiB from the disk, past the page cache.
+constexpr char kReadDirectly[] =
+    "begin=${EPOCHREALTIME/./}; dd if=block of=/dev/null iflag=direct bs=256k 2>/dev/null || exit "
+    "9; "
+    "echo $((${EPOCHREALTIME/./} - begin))";
+
+TEST_F(WardsTest, read_from_the_disk_no_faster_than_they_may) {
+  constexpr std::int64_t kLimit = 8 << 20;
+  constexpr std::int64_t kBytes = 12 << 20;
+  {
+    std::ofstream block(folder_ + "/block", std::ios::binary);
+    block << std::string(kBytes, 'x');
+  }
+  const int file = ::open((folder_ + "/block").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::fsync(file), 0);
+  ::close(file);
+  start("free", shell(kReadDirectly, "free"));
+  if (wait_end("free").end->code != 0) GTEST_SKIP() << "no direct reads from this file system";
+  WardSpec spec = shell(kReadDirectly, "held");
+  spec.limits.io_bytes_max = kLimit;
+  start("held", spec);
+  const Ward held = wait_end("held");
+  if (!::testing::Value(held.protections, ::testing::Contains("cgroup-io"))) {
+    GTEST_SKIP() << "the disk cannot be held back here";
+  }
+  ASSERT_EQ(held.end->code, 0) << held.end->detail;
+  const std::int64_t least = kBytes * 1'000'000 / kLimit;
+  if (std::stoll(text_of(folder_ + "/free")) > least / 2)
+    GTEST_SKIP() << "the disk is slower still";
+  // The kernel counts in slices of a tenth of a second: the first may go before it counts.
+  EXPECT_GE(std::stoll(text_of(folder_ + "/held")), least - 200'000) << "microseconds";
 }
 
 // A warden that finds no control groups, as root: they are taken out of its sight.

@@ -68,8 +68,18 @@ Result<Severity> decode_severity(Fields& fields) {
 Result<RowExpectation> decode_row_expectation(const Value& value, const std::string& place) {
   Fields fields(value, place + " expect");
   RowExpectation expect;
-  expect.expr = FALAJ_TRY(fields.required_text("expr"));
-  expect.name = FALAJ_TRY(fields.text("name", expect.expr));
+  expect.unique = FALAJ_TRY(fields.texts("unique"));
+  expect.expr =
+      FALAJ_TRY(expect.unique.empty() ? fields.required_text("expr") : fields.text("expr"));
+  if (!expect.unique.empty() && !expect.expr.empty()) {
+    return Error(ErrorId::kInvalidArgument, fields.where() + ": either 'expr' or 'unique'");
+  }
+  FALAJ_TRY(check_distinct(fields.where() + " unique", expect.unique));
+  std::string described = expect.expr;
+  for (const std::string& column : expect.unique) {
+    described += (described.empty() ? "unique " : ", ") + column;
+  }
+  expect.name = FALAJ_TRY(fields.text("name", described));
   expect.severity = FALAJ_TRY(decode_severity(fields));
   expect.broken_max = FALAJ_TRY(fields.share("broken_max", 1.0));
   FALAJ_TRY(fields.finish());

@@ -46,12 +46,15 @@ struct Expectation {
   Severity severity = Severity::kBlock;
 };
 
-// expect: [{name: refunds, expr: "amount >= 0 or refunded", severity: warn, broken_max: 1%}]
+// expect: [{name: refunds, expr: "amount >= 0 or refunded", severity: warn, broken_max: 1%},
+//          {unique: [payment_id]}]
 // A row breaks it where the expression (docs/reference/expressions.md) over the row's keys, times
-// and features is false; null is not.
+// and features is false; null is not. With `unique`: where a row before it, of the same file or
+// push, has the same values in these columns; a row with a null in one of them is like no other.
 struct RowExpectation {
-  std::string name;  // The expression itself when none was given.
+  std::string name;  // The expression itself when none was given; of `unique` "unique a, b".
   std::string expr;
+  std::vector<std::string> unique{};  // Instead of `expr`.
   Severity severity = Severity::kBlock;
   double broken_max = 1.0;  // Past this share of an ingest nothing of it is taken.
 };

@@ -51,6 +51,7 @@ TEST_F(ErasureTest, takes_the_person_out_of_segments_and_online_and_leaves_the_o
     EXPECT_EQ(online(1), FeatureStatus::kNotFound);
     EXPECT_EQ(online(2), FeatureStatus::kPresent);
     EXPECT_EQ(online(3), FeatureStatus::kPresent);
+    ASSERT_TRUE(world.online->make_sure(world.context.project, "activity").ok());
     EXPECT_EQ(world.online->keys(world.context.project, "activity"), 2U);
     world.restart();
   }

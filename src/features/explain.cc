@@ -124,6 +124,8 @@ Value to_value(const Explanation& explanation) {
   out["audit_sequence"] = explanation.audit_sequence;
   out["action"] = explanation.action;
   out["actor"] = explanation.actor;
+  if (!explanation.file.empty()) out["file"] = explanation.file;
+  if (explanation.file_row) out["file_row"] = *explanation.file_row;
   return out;
 }
 
@@ -143,6 +145,8 @@ Search take_author(const security::AuditEntry& entry, Explanation& out) {
   out.audit_sequence = entry.sequence;
   out.action = entry.action;
   out.actor = entry.actor;
+  out.file = entry.detail.text("file");
+  if (!out.file.empty() && entry.detail.integer("quarantined") == 0) out.file_row = out.row + 1;
   return Search::kEnded;
 }
 

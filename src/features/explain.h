@@ -39,6 +39,10 @@ struct Explanation {
   std::int64_t audit_sequence = 0;
   std::string action;  // "features.ingest", "features.push"
   std::string actor;
+  std::string file;  // What the sender called the file; "" for pushes and where nobody said.
+  // The row in it, from 1, headers not counted. None where rows of the file were refused: how many
+  // of them stood before this one is not kept.
+  std::optional<std::uint64_t> file_row;
 };
 Value to_value(const Explanation& explanation);
 

@@ -54,6 +54,24 @@ TEST_F(Explain, names_the_row_that_is_online) {
   EXPECT_EQ(world_.read({1}).numbers[0], 6.0) << "and that is what is read";
 }
 
+TEST_F(Explain, names_the_file_and_the_row_in_it_where_that_is_known) {
+  EXPECT_EQ(explain(1).file, "") << "nobody said";
+  EXPECT_EQ(explain(1).file_row, std::nullopt);
+  const auto append = [&](const std::string& rows) {
+    const TextReader bytes("customer_id,at,loaded_at,amount,city\n" + rows);
+    const auto report = world_.ingest->append(world_.context, "activity",
+                                              {bytes, table::Format::kCsv, {}, "late.csv"});
+    EXPECT_TRUE(report.ok()) << report.error().message;
+  };
+  append("7,2026-05-23,,1,a\n8,2026-05-23,,2,b\n");
+  EXPECT_EQ(explain(8).file, "late.csv");
+  EXPECT_EQ(explain(8).file_row, 2u);
+  EXPECT_EQ(to_value(explain(8))["file"].as_string(), "late.csv");
+  append("9,2026-05-23,,-1,a\n9,2026-05-23,,2,b\n");  // The first is below its minimum.
+  EXPECT_EQ(explain(9).file, "late.csv");
+  EXPECT_EQ(explain(9).file_row, std::nullopt);
+}
+
 TEST_F(Explain, at_a_time_follows_the_join_and_names_who_pushed) {
   const auto day = [](int number) {
     return parse_timestamp("2026-05-" + std::to_string(number)).value();

@@ -178,8 +178,10 @@ struct Ingest::Impl {
   }
 
   Status audit_ingest(storage::SqlTransaction& tx, const security::RequestContext& context,
-                      const ViewDefinition& definition, const IngestReport& report) {
+                      const ViewDefinition& definition, const IngestReport& report,
+                      const std::string& file) {
     Value detail = Value::object();
+    if (!file.empty()) detail["file"] = file;
     detail["rows"] = report.rows_accepted;
     detail["quarantined"] = report.rows_quarantined;
     detail["quarantine"] = report.quarantine.str();
@@ -195,7 +197,7 @@ struct Ingest::Impl {
   }
 
   Status commit(const security::RequestContext& context, const NewRows& rows, const BlobId& profile,
-                IngestReport& report) {
+                const std::string& file, IngestReport& report) {
     const ViewDefinition& definition = rows.definition;
     const auto beside = [&](storage::SqlTransaction& tx, std::uint64_t number) -> Status {
       report.duplicate_of =
@@ -206,7 +208,7 @@ struct Ingest::Impl {
       FALAJ_TRY(keep_profile(tx, {definition.project, definition.view.name},
                              {number, number, definition.generation, context.zone, 1, rows.rows,
                               profile, clock.now()}));
-      return audit_ingest(tx, context, definition, report);
+      return audit_ingest(tx, context, definition, report, file);
     };
     FALAJ_TRY(commits.commit(rows, beside));
     return {};
@@ -233,14 +235,14 @@ struct Ingest::Impl {
   }
 
   Error all_rejected(const security::RequestContext& context, const ViewDefinition& definition,
-                     const IngestReport& report) {
+                     const IngestReport& report, const std::string& file) {
     if (report.rows_read == 0) {
       return Error(ErrorId::kAllRowsRejected,
                    "the file for FeatureView " + definition.view.name + " has no row");
     }
     const Status kept = sql.write([&](storage::SqlTransaction& tx) -> Status {
       FALAJ_TRY(record_quarantine(tx, definition, context.zone, report, nullptr));
-      return audit_ingest(tx, context, definition, report);
+      return audit_ingest(tx, context, definition, report, file);
     });
     if (!kept.ok()) return kept.error();
     return Error(ErrorId::kAllRowsRejected,
@@ -272,7 +274,7 @@ struct Ingest::Impl {
     report.quarantine = FALAJ_TRY(intake.quarantine().finish());
     commits.count(definition, "quarantined", report.rows_quarantined);
     if (report.rows_accepted == 0) {
-      return all_rejected(context, definition, report);
+      return all_rejected(context, definition, report, file.name);
     }
     const std::vector<Segment> segments = FALAJ_TRY(intake.writer().commit());
     for (const Segment& segment : segments) report.segments.push_back(segment.blob);
@@ -282,7 +284,7 @@ struct Ingest::Impl {
     const NewRows rows{definition, context.zone,         Reach::kBoth,
                        segments,   report.rows_accepted, report.newest_event};
     const MutexLock lock(commits.turn_of(definition.project, definition.view.name));
-    FALAJ_TRY(commit(context, rows, profile.id, report));
+    FALAJ_TRY(commit(context, rows, profile.id, file.name, report));
     commits.count(definition, "accepted", report.rows_accepted);
     const Online::Published published =
         FALAJ_TRY(commits.publish(rows, intake.writer().newest(), report.commit));

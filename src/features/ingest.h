@@ -59,6 +59,8 @@ struct IngestFile {
   const ByteReader& bytes;
   table::Format format = table::Format::kParquet;
   std::function<void(std::uint64_t rows_read)> on_progress;  // May be empty.
+  // What the sender calls it, for the audit log and for explanations: "orders.csv". May be empty.
+  std::string name{};
 };
 
 class Online;

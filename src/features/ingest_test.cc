@@ -167,6 +167,45 @@ TEST(Ingest, rows_that_break_an_expectation_are_quarantined_with_it) {
   EXPECT_TRUE(report->warnings.empty());
 }
 
+TEST(Ingest, a_row_like_one_before_it_breaks_uniqueness) {
+  FeatureWorld world;
+  apply_expecting(world, R"({"unique":["customer_id","at"]})");
+  const std::string header = "customer_id,at,loaded_at,amount,city\n";
+  const auto report =
+      world.append("activity", header +
+                                   "1,2026-01-01,,1,a\n1,2026-01-02,,1,a\n"
+                                   "1,2026-01-01T00:00:00Z,,2,b\n2,2026-01-01,,1,a\n");
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_EQ(report->rows_accepted, 3u);
+  ASSERT_EQ(report->examples.size(), 1u);
+  EXPECT_EQ(report->examples[0].line, 4u);
+  EXPECT_EQ(
+      report->examples[0].reason,
+      "the row breaks the expectation \"unique customer_id, at\": a row before it has the same "
+      "values");
+  // Another file is another matter; nulls are like nothing.
+  EXPECT_EQ(world.append("activity", header + "1,2026-01-01,,1,a\n")->rows_quarantined, 0u);
+  apply_expecting(world, R"({"unique":["city"],"name":"one each","severity":"warn"})");
+  const auto nulls = world.append("activity", header +
+                                                  "1,2026-01-01,,1,\n2,2026-01-01,,1,\n"
+                                                  "3,2026-01-01,,1,a\n4,2026-01-01,,1,a\n");
+  ASSERT_TRUE(nulls.ok());
+  EXPECT_EQ(nulls->rows_accepted, 4u);
+  ASSERT_EQ(nulls->warnings.size(), 1u);
+  EXPECT_EQ(nulls->warnings[0].expectation, "one each");
+  EXPECT_EQ(nulls->warnings[0].rows, 1u);
+}
+
+TEST(Ingest, a_push_with_the_same_row_twice_breaks_uniqueness) {
+  FeatureWorld world;
+  apply_expecting(world, R"({"unique":["city","amount"]})");
+  const auto twice =
+      world.push("activity", R"([{"customer_id":1,"at":"2026-01-01","amount":0.0,"city":"x"},)"
+                             R"({"customer_id":2,"at":"2026-01-01","amount":-0.0,"city":"x"}])");
+  ASSERT_FALSE(twice.ok());
+  EXPECT_THAT(twice.error().message, HasSubstr("unique city, amount"));
+}
+
 TEST(Ingest, a_warning_lets_rows_in_and_counts_them) {
   FeatureWorld world;
   apply_expecting(world, R"({"name":"known city","expr":"city is not null","severity":"warn"},)"

@@ -30,22 +30,21 @@ Duration quantile(std::vector<std::int64_t>& values, double share) {
 
 }  // namespace
 
-Leakage measure_leakage(const std::string& view, const table::Column& time,
-                        const table::Column& available) {
-  Leakage out;
-  out.view = view;
-  std::vector<std::int64_t> slack;
+void LeakageMeter::add(const table::Column& time, const table::Column& available) {
   for (std::size_t row = 0; row < available.size(); ++row) {
     if (available.is_null(row)) continue;
-    slack.push_back(difference(time.ints()[row], available.ints()[row]));
-    if (slack.back() < 0) ++out.created_later;
+    slack_.push_back(difference(time.ints()[row], available.ints()[row]));
+    if (slack_.back() < 0) ++found_.created_later;
   }
-  out.rows = slack.size();
-  if (slack.empty()) return out;
-  out.slack_min = {*std::min_element(slack.begin(), slack.end())};
-  out.slack_p01 = quantile(slack, 0.01);
-  out.slack_p50 = quantile(slack, 0.5);
-  return out;
+}
+
+Leakage LeakageMeter::finish() {
+  found_.rows = slack_.size();
+  if (slack_.empty()) return found_;
+  found_.slack_min = {*std::min_element(slack_.begin(), slack_.end())};
+  found_.slack_p01 = quantile(slack_, 0.01);
+  found_.slack_p50 = quantile(slack_, 0.5);
+  return found_;
 }
 
 Value to_value(const Leakage& leakage) {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/time.h"
 #include "base/value.h"
@@ -21,8 +23,9 @@ enum class CreatedLater : std::uint8_t {
   kLeaveOut,  // They are no candidates: an older value that was known is used, or none.
 };
 
-// Of one view; all its features come from the same row. The slack of a row is its time less the
-// time at which what it got was available: negative when it was created later.
+// Of one view. All its features that are read come from the same row, so they share one time; those
+// over windows share the latest of all events in the view's longest window. The slack of a row is
+// its time less the time at which what it got was available: negative when it was created later.
 struct Leakage {
   std::string view;
   std::uint64_t rows = 0;           // That got a value.
@@ -33,10 +36,20 @@ struct Leakage {
   bool operator==(const Leakage&) const = default;
 };
 
-// `available` are the timestamps that a join gives under JoinView::available_as; null: no value.
-// Cost: O(rows).
-Leakage measure_leakage(const std::string& view, const table::Column& time,
-                        const table::Column& available);
+// Measures a view's rows as they are joined. Holds eight bytes for each row that got a value: the
+// quantiles are exact.
+class LeakageMeter {
+ public:
+  explicit LeakageMeter(std::string view) { found_.view = std::move(view); }
+  // `available` are the timestamps that a join gives under JoinView::available_as; null: no value.
+  void add(const table::Column& time, const table::Column& available);
+  // Of all rows that were added. Call once.
+  Leakage finish();
+
+ private:
+  Leakage found_;
+  std::vector<std::int64_t> slack_;
+};
 Value to_value(const Leakage& leakage);
 Result<Leakage> leakage_from_value(const Value& value);
 

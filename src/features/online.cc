@@ -20,9 +20,11 @@
 #include "features/internal/online_rows.h"
 #include "features/internal/plan_name.h"
 #include "features/internal/segments.h"
+#include "features/internal/view_copy.h"
 #include "features/internal/view_index.h"
 #include "features/internal/view_rows.h"
 #include "features/internal/view_state.h"
+#include "features/parity.h"
 #include "storage/objects.h"
 
 namespace falaj::features {
@@ -32,20 +34,11 @@ using table::Batch;
 using table::Column;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr std::uint64_t kAllCommits = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kViewsMax = 16'384;
 // Kept; more are forgotten all at once and made again.
 constexpr std::size_t kPlansMax = 4'096;
-// Rows of one durable write: large enough to amortise it, small enough for memory.
-constexpr std::size_t kRowsPerWrite = 20'000;
 // Published commits that may wait for their durable copy; the next publish waits for a place.
 constexpr std::size_t kCopiesMax = 4;
-
-std::vector<const Column*> first_columns(const Batch& rows, std::size_t count) {
-  std::vector<const Column*> out;
-  for (std::size_t i = 0; i < count; ++i) out.push_back(&rows.columns[i]);
-  return out;
-}
 
 void log_failed(const char* what, const std::string& project, const std::string& view,
                 const Error& error) {
@@ -66,15 +59,23 @@ Status check_online(const FeatureView& view) {
 
 class OnlineRows final : public Online {
  public:
-  OnlineRows(storage::SqlStore& sql, storage::KvStore& kv, storage::BlobStore& blobs)
-      : sql_(sql), kv_(kv), blobs_(blobs), copiers_({"online", 1, kCopiesMax}) {}
+  OnlineRows(storage::SqlStore& sql, storage::KvStore& kv, storage::BlobStore& blobs,
+             const OnlineOptions& options)
+      : sql_(sql),
+        kv_(kv),
+        blobs_(blobs),
+        parity_(options.parity),
+        copiers_({"online", 1, kCopiesMax}),
+        loader_({"online-load", 1, 1}) {}
   // What was not copied yet is caught up with at the next start.
   ~OnlineRows() override {
     stopping_.store(true);
+    loader_.drain();
     copiers_.drain();
   }
 
-  // One view that cannot be loaded must not keep all others from being served.
+  // Reads declarations, no rows: those come behind it. One view that cannot be loaded must not keep
+  // all others from being served.
   Status load() {
     std::vector<ViewDefinition> views;
     FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
@@ -91,12 +92,18 @@ class OnlineRows final : public Online {
       }
       return {};
     }));
+    std::erase_if(
+        views, [](const ViewDefinition& view) { return view.view.online != OnlineUse::kOnline; });
+    return loader_.submit([this, views = std::move(views)] { load_views(views); });
+  }
+
+  // On the loader's thread. Who asks for one of them meanwhile loads it, and waits for no other.
+  void load_views(const std::vector<ViewDefinition>& views) {
     for (const ViewDefinition& view : views) {
-      if (view.view.online != OnlineUse::kOnline) continue;
+      if (stopping_.load()) return;
       const Result<ViewState*> state = current(view);
       if (!state.ok()) log_skipped(view.project, view.view.name, state.error());
     }
-    return {};
   }
 
   Result<std::shared_ptr<const OnlinePlan>> plan(const ProjectName& project,
@@ -129,9 +136,15 @@ class OnlineRows final : public Online {
 
   void read(const OnlinePlan& plan, std::span<const KeyPart> keys, Timestamp now,
             OnlineRow& out) const override {
-    if (plan.computed != nullptr) {
+    const bool sampled = plan.computed == nullptr && is_sampled();
+    if (plan.computed != nullptr || sampled) {
       thread_local OnlineAnswer answer;
-      read(plan, keys, OnlineAsk{now, {}}, answer);
+      if (sampled) {
+        look_up_all(plan, keys, {now, {}}, answer);
+        parity_->take(plan, keys, {now, {}}, answer, 0);
+      } else {
+        read(plan, keys, OnlineAsk{now, {}}, answer);
+      }
       return to_numbers(plan, now, answer, out);
     }
     at_one_commit(out.commit, [&](std::uint64_t commit) {
@@ -157,30 +170,11 @@ class OnlineRows final : public Online {
       read(plan.computed->reads, keys, ask, found);
       return compute(*plan.computed, keys, ask.now, found, out);
     }
-    const std::size_t width = plan.keys.size();
-    const std::size_t rows = keys.size() / width;
-    out.columns = plan.columns.size();
-    out.views = plan.views.size();
-    at_one_commit(out.commit, [&](std::uint64_t commit) {
-      out.statuses.assign(rows * out.columns, FeatureStatus::kNotFound);
-      out.words.assign(rows * out.columns, 0);
-      out.texts.clear();
-      out.too_large = false;
-      out.events.assign(rows * out.views, Timestamp::min());
-      for (std::size_t i = 0; i < rows; ++i) {
-        const auto found = [&](const OnlinePlan::View& view, std::size_t column,
-                               const RowView& row) {
-          fill_answer(plan, view, column, row, ask, i, out);
-        };
-        const auto window = [&](std::size_t column, const expression::Cell& cell) {
-          put_cell(cell, plan.columns[column].type, i * out.columns + column, out);
-        };
-        if (!look_up(plan, keys.subspan(i * width, width), {commit, ask.now}, found, window)) {
-          return false;
-        }
-      }
-      return true;
-    });
+    look_up_all(plan, keys, ask, out);
+    if (is_sampled() && !keys.empty()) {
+      const std::size_t rows = keys.size() / plan.keys.size();
+      parity_->take(plan, keys, ask, out, out.commit % rows);
+    }
   }
 
   Status make_sure(const ProjectName& project, const std::string& view) override {
@@ -225,9 +219,10 @@ class OnlineRows final : public Online {
   // First durably, then in memory: a crash in between leaves nothing to be loaded again.
   Result<std::uint64_t> erase(const ProjectName& project, const FeatureView& view,
                               const Entity& entity, const std::vector<std::string>& keys) override {
+    if (parity_ != nullptr) parity_->forget(project.str(), view.name);
     ViewState* state = FALAJ_TRY(state_of(project.str(), view, entity));
     const MutexLock lock(state->turn);
-    if (!state->zone.labelled()) FALAJ_TRY(find_zone(*state));
+    if (!state->zone.labelled()) FALAJ_TRY(find_zone(sql_, *state));
     if (!state->zone.labelled() || keys.empty()) return std::uint64_t{0};
     wait_for_copies(0);
     std::vector<storage::KvWrite> batch;
@@ -251,6 +246,8 @@ class OnlineRows final : public Online {
   }
 
   Status forget(const ProjectName& project, const std::string& view, const Zone& zone) override {
+    if (parity_ != nullptr) parity_->forget(project.str(), view);
+    const MutexLock loading(loading_turn(project.str(), view));
     ViewState* state = nullptr;
     {
       const MutexLock lock(states_mutex_);
@@ -343,14 +340,62 @@ class OnlineRows final : public Online {
     return true;
   }
 
+  bool is_sampled() const { return parity_ != nullptr && parity_->due(); }
+
+  void look_up_all(const OnlinePlan& plan, std::span<const KeyPart> keys, const OnlineAsk& ask,
+                   OnlineAnswer& out) const {
+    const std::size_t width = plan.keys.size();
+    const std::size_t rows = keys.size() / width;
+    out.columns = plan.columns.size();
+    out.views = plan.views.size();
+    at_one_commit(out.commit, [&](std::uint64_t commit) {
+      out.statuses.assign(rows * out.columns, FeatureStatus::kNotFound);
+      out.words.assign(rows * out.columns, 0);
+      out.texts.clear();
+      out.too_large = false;
+      out.events.assign(rows * out.views, Timestamp::min());
+      for (std::size_t i = 0; i < rows; ++i) {
+        const auto found = [&](const OnlinePlan::View& view, std::size_t column,
+                               const RowView& row) {
+          fill_answer(plan, view, column, row, ask, i, out);
+        };
+        const auto window = [&](std::size_t column, const expression::Cell& cell) {
+          put_cell(cell, plan.columns[column].type, i * out.columns + column, out);
+        };
+        if (!look_up(plan, keys.subspan(i * width, width), {commit, ask.now}, found, window)) {
+          return false;
+        }
+      }
+      return true;
+    });
+  }
+
+  // Who loads or forgets a view waits for others who do, and for those of no other view.
+  Mutex& loading_turn(const std::string& project, const std::string& view) {
+    const MutexLock lock(states_mutex_);
+    std::unique_ptr<Mutex>& turn = loading_[{project, view}];
+    if (turn == nullptr) turn = std::make_unique<Mutex>();
+    return *turn;
+  }
+
+  ViewState* known_state(const std::string& project, const std::string& view) const {
+    const MutexLock lock(states_mutex_);
+    const auto found = states_.find({project, view});
+    return found == states_.end() ? nullptr : found->second.get();
+  }
+
   // The view's state, loaded from the durable rows when it is new or its fields have changed.
   Result<ViewState*> state_of(const std::string& project, const FeatureView& view,
                               const Entity& entity) {
-    const MutexLock lock(states_mutex_);
-    std::unique_ptr<ViewState>& known = states_[{project, view.name}];
-    if (known != nullptr && known->fits(view, entity)) return known.get();
-    // Whoever still has an earlier declaration must not bring it back: plans hold on to this one.
-    if (known != nullptr && is_declared(*known)) return known.get();
+    if (ViewState* known = known_state(project, view.name)) {
+      if (known->fits(view, entity)) return known;
+    }
+    const MutexLock loading(loading_turn(project, view.name));
+    if (ViewState* known = known_state(project, view.name)) {
+      if (known->fits(view, entity)) return known;
+      // Whoever still has an earlier declaration must not bring it back: plans hold on to this one.
+      if (is_declared(*known)) return known;
+    }
     auto state = std::make_unique<ViewState>();
     state->project = project;
     state->view = view.name;
@@ -362,12 +407,23 @@ class OnlineRows final : public Online {
     state->event_id = view.event_id;
     state->events_max = view.events_max;
     wait_for_copies(0);
-    Status loaded = load_rows(*state);
-    if (loaded.ok()) loaded = load_events(*state);
-    if (!loaded.ok()) {
-      if (known == nullptr) states_.erase({project, view.name});
-      return loaded.error();
+    std::unique_ptr<ViewIndex> index = FALAJ_TRY(load_rows(*state));
+    FALAJ_TRY(load_events(*state));
+    return take_over(std::move(state), std::move(index));
+  }
+
+  // The state from now on.
+  Result<ViewState*> take_over(std::unique_ptr<ViewState> state, std::unique_ptr<ViewIndex> index) {
+    const MutexLock lock(states_mutex_);
+    if (indexes_.size() == kViewsMax) {
+      return Error(Code::kResourceExhausted,
+                   "over 16384 online views since start: restart to forget changed ones");
     }
+    state->slot = static_cast<std::uint32_t>(indexes_.size());
+    state->index = index.get();
+    slots_[state->slot].store(index.get(), std::memory_order_release);
+    indexes_.push_back(std::move(index));
+    std::unique_ptr<ViewState>& known = states_[{state->project, state->view}];
     // Plans made before still point to the old index: it stays, as it was.
     if (known != nullptr) retired_.push_back(std::move(known));
     known = std::move(state);
@@ -384,13 +440,9 @@ class OnlineRows final : public Online {
         .ok();
   }
 
-  Status load_rows(ViewState& state) FALAJ_REQUIRES(states_mutex_) {
-    if (indexes_.size() == kViewsMax) {
-      return Error(Code::kResourceExhausted,
-                   "over 16384 online views since start: restart to forget changed ones");
-    }
+  Result<std::unique_ptr<ViewIndex>> load_rows(ViewState& state) {
     auto index = std::make_unique<ViewIndex>(state.fields.size());
-    FALAJ_TRY(find_zone(state));
+    FALAJ_TRY(find_zone(sql_, state));
     RowUnpacker unpacker(kv_, state.owner(), state.fields);
     RowWords words(state.fields.size());
     Status status;
@@ -405,7 +457,7 @@ class OnlineRows final : public Online {
     };
     if (state.zone.labelled()) FALAJ_TRY(kv_.scan(state.owner(), take));
     FALAJ_TRY(std::move(status));
-    if (watermark && decode_number(*watermark) > FALAJ_TRY(newest_commit(state))) {
+    if (watermark && decode_number(*watermark) > FALAJ_TRY(newest_commit(sql_, state))) {
       // Of commits that are not there: the metadata was set back (a restored backup) and the rows,
       // which may lie in another server, were not. They are made again from the segments.
       log::warn("online rows are newer than the metadata: made again", {{"view", state.view}});
@@ -416,11 +468,7 @@ class OnlineRows final : public Online {
     const MutexLock lock(state.turn);
     state.watermark = watermark ? decode_number(*watermark) : 0;
     state.copied = state.watermark;
-    state.slot = static_cast<std::uint32_t>(indexes_.size());
-    state.index = index.get();
-    slots_[state.slot].store(index.get(), std::memory_order_release);
-    indexes_.push_back(std::move(index));
-    return {};
+    return index;
   }
 
   // The events of the commits that load_rows() found, as far back as a window may reach.
@@ -435,33 +483,13 @@ class OnlineRows final : public Online {
         *state.events);
   }
 
-  Result<std::uint64_t> newest_commit(const ViewState& state) const {
-    const storage::SqlRows rows =
-        FALAJ_TRY(storage::query(sql_,
-                                 "SELECT COALESCE(MAX(commit_number), 0) FROM feature_commits "
-                                 "WHERE project = ? AND view = ?",
-                                 {state.project, state.view}));
-    return static_cast<std::uint64_t>(rows[0].integer(0));
-  }
-
-  // A view's online rows stay where its first rows came to be.
-  Status find_zone(ViewState& state) {
-    const storage::SqlRows rows =
-        FALAJ_TRY(storage::query(sql_,
-                                 "SELECT zone FROM feature_commits WHERE project = ? AND view = ? "
-                                 "ORDER BY commit_number LIMIT 1",
-                                 {state.project, state.view}));
-    if (!rows.empty()) state.zone = Zone(rows[0].text(0));
-    return {};
-  }
-
   // The state with every row in it that readers may see; of a later declaration than `definition`
   // when there is one. Rows that were committed under an earlier one may still be on their way into
   // its state, where nobody will look: they are waited for, and taken from their segments. Commits
   // behind them are published into this state by those who made them.
   Result<ViewState*> current(const ViewDefinition& definition) {
     ViewState* state = FALAJ_TRY(state_of(definition.project, definition.view, definition.entity));
-    horizon_.wait(FALAJ_TRY(newest_commit(*state)));
+    horizon_.wait(FALAJ_TRY(newest_commit(sql_, *state)));
     const MutexLock lock(state->turn);
     FALAJ_TRY(catch_up(*state, commit()));
     return state;
@@ -517,7 +545,7 @@ class OnlineRows final : public Online {
   Result<FreshPtr> take_in(ViewState& state, const CommitRows& brought, Published& out)
       FALAJ_REQUIRES(state.turn) {
     const std::uint64_t commit = brought.commit;
-    if (!state.zone.labelled()) FALAJ_TRY(find_zone(state));
+    if (!state.zone.labelled()) FALAJ_TRY(find_zone(sql_, state));
     const std::size_t keys = state.keys.size();
     auto fresh = std::make_shared<Fresh>();
     fresh->owner = state.owner();
@@ -601,7 +629,7 @@ class OnlineRows final : public Online {
   Status copy(ViewState& state, const Fresh& fresh) {
     if (state.copied == fresh.follows) {
       const KeyColumn row_keys(first_columns(fresh.rows, state.keys.size()));
-      return write_durably(state, fresh, row_keys);
+      return write_durably(kv_, stopping_, state, fresh, row_keys);
     }
     // A copy before this one failed: its rows are read again. Those that were replaced since lose
     // against the index, and come with the commit that replaced them.
@@ -612,48 +640,8 @@ class OnlineRows final : public Online {
               fresh.owner, newest_rows(sorted_rows(rows.newest, keys), keys), {}, rows.commit};
           const KeyColumn row_keys(first_columns(again.rows, keys));
           again.wins = winners(state, again.rows, row_keys, rows.commit);
-          return write_durably(state, again, row_keys);
+          return write_durably(kv_, stopping_, state, again, row_keys);
         });
-  }
-
-  // Which rows are at least as new as what is there.
-  std::vector<bool> winners(const ViewState& state, const Batch& rows, const KeyColumn& row_keys,
-                            std::uint64_t commit) const {
-    const std::size_t keys = state.keys.size();
-    std::vector<bool> out(rows.rows(), true);
-    for (std::size_t row = 0; row < rows.rows(); ++row) {
-      const auto mine = std::make_tuple(rows.columns[keys].ints()[row], created_of(rows, keys, row),
-                                        sequence_of(commit, rows.columns[keys + 2].ints()[row]));
-      state.index->read(row_keys[row], kAllCommits, [&](const RowView& there) {
-        out[row] = mine >= std::make_tuple(there.event(), there.created(), there.sequence());
-      });
-    }
-    return out;
-  }
-
-  // In parts; the watermark goes with the last, so a part that is missing is written again.
-  Status write_durably(ViewState& state, const Fresh& fresh, const KeyColumn& row_keys) {
-    const std::size_t keys = state.keys.size();
-    const Batch& rows = fresh.rows;
-    const RowPacker packer(state.fields);
-    const std::span<const Column> features = std::span(rows.columns).subspan(keys + 3);
-    std::vector<storage::KvWrite> batch{packer.schema_record()};
-    for (std::size_t row = 0; row < rows.rows(); ++row) {
-      if (!fresh.wins[row]) continue;
-      batch.push_back({kRowMark + std::string(row_keys[row]),
-                       packer.pack(rows.columns[keys].ints()[row], created_of(rows, keys, row),
-                                   sequence_of(fresh.commit, rows.columns[keys + 2].ints()[row]),
-                                   features, row),
-                       state.row_key});
-      if (batch.size() < kRowsPerWrite) continue;
-      if (stopping_.load()) return {};
-      FALAJ_TRY(kv_.write(fresh.owner, batch));
-      batch.clear();
-    }
-    batch.push_back({std::string(kWatermarkKey), encode_number(fresh.commit)});
-    FALAJ_TRY(kv_.write(fresh.owner, batch));
-    state.copied = std::max(state.copied.load(), fresh.commit);
-    return {};
   }
 
   using PlanPtr = std::shared_ptr<const OnlinePlan>;
@@ -671,9 +659,12 @@ class OnlineRows final : public Online {
   storage::SqlStore& sql_;
   storage::KvStore& kv_;
   storage::BlobStore& blobs_;
+  ParitySamples* const parity_;
 
   mutable Mutex states_mutex_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<ViewState>> states_
+      FALAJ_GUARDED_BY(states_mutex_);
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Mutex>> loading_
       FALAJ_GUARDED_BY(states_mutex_);
   std::vector<std::unique_ptr<ViewState>> retired_ FALAJ_GUARDED_BY(states_mutex_);
   std::vector<std::unique_ptr<ViewIndex>> indexes_ FALAJ_GUARDED_BY(states_mutex_);
@@ -688,7 +679,8 @@ class OnlineRows final : public Online {
   Mutex copies_mutex_;
   CondVar copies_changed_;
   std::size_t copies_ FALAJ_GUARDED_BY(copies_mutex_) = 0;
-  exec::Pool copiers_;  // Last: its tasks use the rest.
+  exec::Pool copiers_;  // Last: their tasks use the rest.
+  exec::Pool loader_;
 };
 
 Status OnlineRows::add_view(const ViewDefinition& definition, const ServicePart& part,
@@ -696,6 +688,8 @@ Status OnlineRows::add_view(const ViewDefinition& definition, const ServicePart&
   const ViewState* state = FALAJ_TRY(loaded(definition));
   OnlinePlan::View view;
   view.view = definition.view.name;
+  view.generation = definition.generation;
+  view.stored = part.stored;
   view.slot = state->slot;
   view.ttl = definition.view.ttl;
   for (const std::string& column : part.key_columns) {
@@ -761,6 +755,7 @@ Result<OnlineRows::PlanPtr> OnlineRows::plan_layout(const std::string& project,
   for (const ViewDefinition& view : views) parts.push_back({view.view, view.entity});
   ServiceLayout layout = FALAJ_TRY(lay_out(service, parts));
   OnlinePlan reads;
+  reads.project = project;
   reads.keys = layout.keys;
   reads.columns = layout.reads;
   for (std::size_t i = 0; i < views.size(); ++i) {
@@ -786,8 +781,9 @@ std::string_view status_name(FeatureStatus status) {
 }
 
 Result<std::unique_ptr<Online>> Online::open(storage::SqlStore& sql, storage::KvStore& kv,
-                                             storage::BlobStore& blobs) {
-  auto online = std::make_unique<OnlineRows>(sql, kv, blobs);
+                                             storage::BlobStore& blobs,
+                                             const OnlineOptions& options) {
+  auto online = std::make_unique<OnlineRows>(sql, kv, blobs, options);
   FALAJ_TRY(online->load());
   return std::unique_ptr<Online>(std::move(online));
 }

@@ -1,7 +1,8 @@
 // features/online.h — the newest row per key, in memory, read in well under a microsecond a view.
 //
 // The durable copy is in the KvStore, and follows what is published: the commits behind it are read
-// from their segments at start. The hot index above it is rebuilt then. Late rows never overwrite
+// from their segments when the view is loaded, into the hot index above it: behind the start, one
+// view after the other, or when one is first asked for. Late rows never overwrite
 // newer ones: (event, created, sequence) must increase.
 //
 // Every answer is of one commit number N: it has all rows that arrived with commits up to N, of
@@ -39,13 +40,16 @@ struct OnlineWindows;   // features/internal/event_index.h
 struct OnlinePlan {
   struct View {
     std::string view;
+    std::int64_t generation = 0;         // Of its declaration.
     std::uint32_t slot = 0;              // Internal number of the view's index.
     std::vector<std::size_t> key_names;  // Indices into `keys`, in the entity's order.
     Duration ttl{};
     static constexpr std::uint32_t kWindow = 0xFFFFFFFFu;
     std::vector<std::uint32_t> fields;  // Feature positions inside the packed row, or kWindow.
+    std::vector<table::Field> stored;   // The same features as the view calls them.
     std::shared_ptr<const OnlineWindows> windows{};  // Null when the view has none.
   };
+  std::string project;
   std::vector<table::Field> keys;       // Distinct key columns a request must bring.
   std::vector<table::Field> columns;    // Features in the service's order.
   std::vector<std::string> full_names;  // "view__feature"
@@ -107,14 +111,22 @@ struct OnlineRow {
   bool too_large = false;    // As in OnlineAnswer, of what its numbers are computed from.
 };
 
+class ParitySamples;  // features/parity.h
+
+struct OnlineOptions {
+  ParitySamples* parity = nullptr;  // Where sampled replies go; outlives the Online.
+};
+
 class Online {
  public:
-  // Loads the durable rows of every online view and catches up with committed segments that were
-  // not yet published (a crash between commit and publish). A view that cannot be loaded (a corrupt
-  // segment, stored types that contradict its declaration) is logged and skipped: the others work,
-  // and plan() of a service that takes it fails with the reason.
+  // Reads no rows: behind it, on a thread of its own, the durable rows of every online view are
+  // loaded and it catches up with committed segments that were not yet published (a crash between
+  // commit and publish). plan() of a view that was not loaded yet loads it. A view that cannot be
+  // loaded (a corrupt segment, stored types that contradict its declaration) is logged and skipped:
+  // the others work, and plan() of a service that takes it fails with the reason.
   static Result<std::unique_ptr<Online>> open(storage::SqlStore& sql, storage::KvStore& kv,
-                                              storage::BlobStore& blobs);
+                                              storage::BlobStore& blobs,
+                                              const OnlineOptions& options = {});
   virtual ~Online() = default;
 
   // FJ-2001 when the service or one of its views is not declared; FJ-3002 or FJ-3004 naming a view
@@ -170,6 +182,7 @@ class Online {
   // Forgets all of a view, in memory and durably, without needing its keys or its definition: they
   // may be gone. `zone` is that of its rows.
   virtual Status forget(const ProjectName& project, const std::string& view, const Zone& zone) = 0;
+  // 0 for a view that was not loaded yet.
   virtual std::uint64_t keys(const ProjectName& project, const std::string& view) const = 0;
   // Forget cached plans; called when a definition was applied or deleted.
   virtual void definitions_changed() = 0;

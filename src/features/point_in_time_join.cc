@@ -565,19 +565,23 @@ Result<Batch> join_rows(const Plan& plan, const JoinOptions& options, std::size_
   return batch_of(plan, std::move(pass.columns));
 }
 
-// Bytes that a pass holds for each spine row: probes, winners' answers, and the batch itself.
+// Bytes that a pass holds for each spine row: probes, answers of two views in the order in which
+// they are found, and the batch itself.
 std::int64_t bytes_per_row(const Plan& plan) {
   std::int64_t out = 0;
   for (const auto& keys : plan.key_sets) {
     out += static_cast<std::int64_t>(sizeof(Probe) + 32 * keys.size());
   }
+  std::int64_t widest = 0;
   for (const PlannedView& planned : plan.views) {
-    out += 1;
+    std::int64_t width = planned.view->available_as.empty() ? 1 : 10;
     for (const JoinFeature& feature : planned.view->features) {
-      out += feature.stored.type == Type::kString ? 80 : 10;
+      width += feature.stored.type == Type::kString ? 80 : 10;
     }
+    out += width;
+    widest = std::max(widest, width);
   }
-  return out;
+  return out + 2 * widest;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "features/key.h"
 #include "features/leakage.h"
 #include "features/point_in_time_join.h"
+#include "table/table_writer.h"
 
 namespace falaj::features {
 namespace {
@@ -54,6 +55,9 @@ Status check_names(const Inputs& inputs, const std::string& time_column) {
   return {};
 }
 
+// Under which a join says when a view's values were available.
+std::string available_column(const std::string& view) { return "__available_" + view; }
+
 // The views as the join takes them, without their segments. What it reads is called as the
 // layout's reads are.
 std::vector<JoinView> views_to_join(const Inputs& inputs) {
@@ -67,7 +71,7 @@ std::vector<JoinView> views_to_join(const Inputs& inputs) {
     view.keys = joined.definition.entity.keys;
     view.columns = part.key_columns;
     view.ttl = joined.definition.view.ttl;
-    view.available_as = "__available_" + view.name;
+    view.available_as = available_column(view.name);
     if (inputs.spec.created_later == CreatedLater::kLeaveOut &&
         !joined.definition.source.created_time.empty()) {
       view.created = CreatedRule::kKnownByRow;
@@ -162,7 +166,8 @@ std::vector<bool> valid_by_time(const Column& time, double share) {
   return out;
 }
 
-Result<Column> split_column(const Inputs& inputs, const Spine& spine, Manifest& manifest) {
+// Which rows of the spine are for validation.
+Result<std::vector<bool>> valid_rows(const Inputs& inputs, const Spine& spine) {
   const Column* by = inputs.spec.split_by.empty() ? nullptr : spine.rows.find(inputs.spec.split_by);
   const std::vector<table::Field>& keys = inputs.layout.keys;
   const bool is_key = std::any_of(
@@ -172,13 +177,7 @@ Result<Column> split_column(const Inputs& inputs, const Spine& spine, Manifest& 
                  "split: \"" + inputs.spec.split_by + "\" is not a key column of the training set");
   }
   const double share = inputs.spec.valid_share;
-  const std::vector<bool> valid =
-      by != nullptr ? valid_by_key(*by, share) : valid_by_time(spine.time(), share);
-  Column out(Type::kString);
-  out.reserve(valid.size());
-  for (const bool is_valid : valid) out.push_string(is_valid ? "valid" : "train");
-  manifest.rows_valid = static_cast<std::uint64_t>(std::count(valid.begin(), valid.end(), true));
-  return out;
+  return by != nullptr ? valid_by_key(*by, share) : valid_by_time(spine.time(), share);
 }
 
 Status check_leakage(const TrainingSetSpec& spec, const Leakage& leakage) {
@@ -190,31 +189,59 @@ Status check_leakage(const TrainingSetSpec& spec, const Leakage& leakage) {
                    "what was known then, or to mark to use them all the same");
 }
 
-Result<Batch> join_all(const storage::BlobStore& blobs, const Inputs& inputs, const Spine& spine,
-                       Manifest& manifest) {
-  const std::string& time_column = spine.rows.schema.fields[spine.key_count].name;
-  std::vector<JoinView> views = views_to_join(inputs);
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const ViewName name{inputs.views[i].definition.project, inputs.views[i].definition.view.name};
-    for (const Segment& segment : useful(inputs.views[i], spine)) {
-      auto file = FALAJ_TRY(open_segment(blobs, name, segment));
-      views[i].segments.push_back({std::make_shared<SegmentFile>(std::move(file)), segment.commit});
-    }
-  }
-  JoinOptions options;
-  options.time_column = time_column;
-  Batch features = FALAJ_TRY(point_in_time_join(spine.rows, views, options));
-  for (const JoinView& view : views) {
-    manifest.leakage.push_back(
-        measure_leakage(view.name, spine.time(), *features.find(view.available_as)));
-    FALAJ_TRY(check_leakage(inputs.spec, manifest.leakage.back()));
-  }
-  Batch out = spine.rows;
-  FALAJ_TRY(add_features(inputs.layout, spine, features, out));
-  FALAJ_TRY(out.add({std::string(kSplitColumn), Type::kString},
-                    FALAJ_TRY(split_column(inputs, spine, manifest))));
+// The columns of a frozen set: the spine's, the service's, the split.
+table::Schema set_schema(const ServiceLayout& layout, const Spine& spine) {
+  table::Schema out = spine.rows.schema;
+  for (const ServiceColumn& column : layout.columns) out.fields.push_back(column.field);
+  out.fields.push_back({std::string(kSplitColumn), Type::kString});
   return out;
 }
+
+// Takes what was joined, piece by piece in the order of the spine, and writes the rows of the set.
+class SetRows {
+ public:
+  SetRows(const Inputs& inputs, const Spine& spine, std::vector<bool> valid,
+          table::TableWriter& file)
+      : inputs_(inputs), spine_(spine), valid_(std::move(valid)), file_(file) {
+    for (const ServicePart& part : inputs.layout.parts) meters_.emplace_back(part.alias);
+  }
+
+  Status add(Batch joined) {
+    const Spine part = spine_.part(done_, joined.rows());
+    for (std::size_t i = 0; i < meters_.size(); ++i) {
+      const std::string available = available_column(inputs_.layout.parts[i].alias);
+      meters_[i].add(part.time(), *joined.find(available));
+    }
+    Batch out = part.rows;
+    FALAJ_TRY(add_features(inputs_.layout, part, joined, out));
+    Column split(Type::kString);
+    for (std::size_t row = done_; row < done_ + out.rows(); ++row) {
+      split.push_string(valid_[row] ? "valid" : "train");
+    }
+    done_ += out.rows();
+    FALAJ_TRY(out.add({std::string(kSplitColumn), Type::kString}, std::move(split)));
+    return file_.add(std::move(out));
+  }
+
+  // After the last row: the rest of the file, and what was found out about the rows. Call once.
+  Status finish(Manifest& manifest) {
+    for (LeakageMeter& meter : meters_) {
+      manifest.leakage.push_back(meter.finish());
+      FALAJ_TRY(check_leakage(inputs_.spec, manifest.leakage.back()));
+    }
+    manifest.rows_valid =
+        static_cast<std::uint64_t>(std::count(valid_.begin(), valid_.end(), true));
+    return file_.finish();
+  }
+
+ private:
+  const Inputs& inputs_;
+  const Spine& spine_;
+  const std::vector<bool> valid_;
+  table::TableWriter& file_;
+  std::vector<LeakageMeter> meters_;
+  std::size_t done_ = 0;
+};
 
 // Where everything that went in may be.
 Result<Zone> zone_of(const Inputs& inputs, const Zone& of_caller) {
@@ -302,6 +329,7 @@ struct TrainingSets::Impl {
   storage::BlobStore& blobs;
   security::Audit& audit;
   const Clock& clock;
+  const TrainingSetOptions options;
 
   Result<JoinedView> load_joined(storage::SqlTransaction& tx, const std::string& project,
                                  const std::string& view, std::uint64_t up_to) {
@@ -346,18 +374,18 @@ struct TrainingSets::Impl {
   }
 
   Result<Inputs> load_inputs(const std::string& project, const std::string& name,
-                             const FreezeOptions& options) {
+                             const FreezeOptions& asked) {
     Inputs out;
-    out.name = name + options.name_suffix;
+    out.name = name + asked.name_suffix;
     FALAJ_TRY(check_name("TrainingSet", out.name));
     FALAJ_TRY(sql.read([&](storage::SqlTransaction& tx) -> Status {
       out.spec = FALAJ_TRY(
           decode_training_set(FALAJ_TRY(storage::get_object(tx, "TrainingSet", project, name))));
-      if (options.from) out.spec.from = *options.from;
-      if (options.to) out.spec.to = *options.to;
+      if (asked.from) out.spec.from = *asked.from;
+      if (asked.to) out.spec.to = *asked.to;
       std::uint64_t up_to = std::numeric_limits<std::uint64_t>::max();
       if (out.spec.as_known_at) up_to = static_cast<std::uint64_t>(*out.spec.as_known_at);
-      if (options.known_at) up_to = *options.known_at;
+      if (asked.known_at) up_to = *asked.known_at;
       return load_views(tx, project, up_to, out);
     }));
     if (out.spec.from >= out.spec.to) {
@@ -366,7 +394,7 @@ struct TrainingSets::Impl {
     return out;
   }
 
-  Result<Spine> load_spine(const Inputs& inputs, const FreezeOptions& options) {
+  Result<Spine> load_spine(const Inputs& inputs, const FreezeOptions& asked) {
     SpineRequest request{inputs.layout.keys, inputs.spec.time_column, inputs.spec.label,
                          inputs.spec.from, inputs.spec.to};
     if (inputs.spine_view) {
@@ -375,18 +403,46 @@ struct TrainingSets::Impl {
       return spine_of_view(blobs, inputs.spine_view->definition, inputs.spine_view->segments,
                            request);
     }
-    if (options.spine_file == nullptr) {
+    if (asked.spine_file == nullptr) {
       return Error(ErrorId::kSpineInvalid,
                    "spine: " + inputs.spec.spine_path + " must be sent with the request to freeze");
     }
     FALAJ_TRY(check_names(inputs, request.time_column));
-    return spine_of_file(*options.spine_file, options.spine_format, request);
+    return spine_of_file(*asked.spine_file, asked.spine_format, request);
   }
 
-  Status store(const Batch& rows, Manifest& manifest) {
-    const auto writer = FALAJ_TRY(blobs.create(owner_of(manifest)));
-    FALAJ_TRY(table::write_table(*writer, table::Format::kParquet, rows));
-    const storage::StoredBlob stored = FALAJ_TRY(writer->commit());
+  // The views with the segments that they are read from.
+  Result<std::vector<JoinView>> open_views(const Inputs& inputs, const Spine& spine) {
+    std::vector<JoinView> views = views_to_join(inputs);
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      const ViewName name{inputs.views[i].definition.project, inputs.views[i].definition.view.name};
+      for (const Segment& segment : useful(inputs.views[i], spine)) {
+        auto file = FALAJ_TRY(open_segment(blobs, name, segment));
+        views[i].segments.push_back(
+            {std::make_shared<SegmentFile>(std::move(file)), segment.commit});
+      }
+    }
+    return views;
+  }
+
+  // Joins and writes, a piece after the other. Nothing is kept of a set that could not be finished.
+  Status store(const Inputs& inputs, const Spine& spine, Timestamp deadline, Manifest& manifest) {
+    const std::vector<JoinView> views = FALAJ_TRY(open_views(inputs, spine));
+    const auto blob = FALAJ_TRY(blobs.create(owner_of(manifest)));
+    table::TableWriter file = FALAJ_TRY(
+        table::TableWriter::open(*blob, table::Format::kParquet, set_schema(inputs.layout, spine)));
+    SetRows rows(inputs, spine, FALAJ_TRY(valid_rows(inputs, spine)), file);
+    JoinOptions join;
+    join.time_column = spine.rows.schema.fields[spine.key_count].name;
+    join.memory_max = options.memory_max / 2;  // A piece is there a second time when it is written.
+    FALAJ_TRY(point_in_time_join(spine.rows, views, join, [&](Batch joined) -> Status {
+      if (clock.now() > deadline) {
+        return Error(Code::kDeadlineExceeded, "the join took longer than the caller waits");
+      }
+      return rows.add(std::move(joined));
+    }));
+    FALAJ_TRY(rows.finish(manifest));
+    const storage::StoredBlob stored = FALAJ_TRY(blob->commit());
     manifest.data = stored.id;
     manifest.data_sha256 = stored.content_sha256;
     return {};
@@ -423,11 +479,11 @@ struct TrainingSets::Impl {
   }
 
   Result<Manifest> freeze(const security::RequestContext& context, const std::string& name,
-                          const FreezeOptions& options) {
+                          const FreezeOptions& asked) {
     const std::string& project = context.project.str();
-    const Inputs inputs = FALAJ_TRY(load_inputs(project, name, options));
+    const Inputs inputs = FALAJ_TRY(load_inputs(project, name, asked));
     const Zone zone = FALAJ_TRY(zone_of(inputs, context.zone));
-    const Spine spine = FALAJ_TRY(load_spine(inputs, options));
+    const Spine spine = FALAJ_TRY(load_spine(inputs, asked));
     Manifest manifest = describe(inputs, spine, project);
     manifest.zone = zone.name();
     const std::string hash = inputs_hash(manifest, inputs.spec);
@@ -438,11 +494,7 @@ struct TrainingSets::Impl {
     }));
     if (first) return std::move(*first);
 
-    const Batch rows = FALAJ_TRY(join_all(blobs, inputs, spine, manifest));
-    if (clock.now() > context.deadline) {
-      return Error(Code::kDeadlineExceeded, "the join took longer than the caller waits");
-    }
-    FALAJ_TRY(store(rows, manifest));
+    FALAJ_TRY(store(inputs, spine, context.deadline, manifest));
     manifest.id = manifest_id(manifest);
     manifest.frozen_at = clock.now();
     return record(context, std::move(manifest), hash);
@@ -502,8 +554,9 @@ Result<std::vector<std::string>> TrainingSets::newer_inputs(const Manifest& mani
 }
 
 TrainingSets::TrainingSets(storage::SqlStore& sql, storage::BlobStore& blobs,
-                           security::Audit& audit, const Clock& clock)
-    : impl_(new Impl{sql, blobs, audit, clock}) {}
+                           security::Audit& audit, const Clock& clock,
+                           const TrainingSetOptions& options)
+    : impl_(new Impl{sql, blobs, audit, clock, options}) {}
 
 TrainingSets::~TrainingSets() = default;
 

@@ -56,15 +56,24 @@ struct FreezeOptions {
   std::string name_suffix;  // The frozen set's name: "<spec name><suffix>".
 };
 
+struct TrainingSetOptions {
+  // About what a freeze may hold besides its spine and, for each row and view, the eight bytes that
+  // the certificate of leakage takes: past it the spine is joined in several passes, each of which
+  // reads the views again. The bytes of the set do not depend on it.
+  std::int64_t memory_max = std::int64_t{1} << 30;
+};
+
 class TrainingSets {
  public:
   TrainingSets(storage::SqlStore& sql, storage::BlobStore& blobs, security::Audit& audit,
-               const Clock& clock);
+               const Clock& clock, const TrainingSetOptions& options = {});
   ~TrainingSets();
 
-  // Joins, writes, records. Freezing the same inputs again returns the first manifest.
+  // Joins, writes, records. What was joined is written while the rest is joined: only the spine is
+  // in memory as a whole. Freezing the same inputs again returns the first manifest.
   // FJ-3006 for a bad spine, FJ-3005 for colliding feature names, FJ-3004 for a corrupt segment;
-  // kFailedPrecondition when the set refuses values that were created after their row.
+  // kFailedPrecondition when the set refuses values that were created after their row;
+  // kDeadlineExceeded when the caller no longer waits: seen between two passes.
   Result<Manifest> freeze(const security::RequestContext& context, const std::string& name,
                           const FreezeOptions& options = {});
   // The newest frozen manifest of that name; FJ-2001 when it was never frozen.

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -505,6 +506,73 @@ TEST_F(TrainingSetsTest, agrees_with_a_scan_over_random_ingests) {
     const auto rows = table::read_all(**stored, table::Format::kParquet);
     ASSERT_EQ(*rows->find("amount"), table::Column::of_doubles(want, valid));
   }
+}
+
+// Counts how often it is asked: a freeze asks after every pass over the views.
+class CountingClock final : public Clock {
+ public:
+  Timestamp now() const override {
+    ++asked_;
+    return asked_ > late_after_ ? Timestamp::max() : Timestamp::from_seconds(1'780'000'000);
+  }
+  int asked() const { return asked_; }
+  // The deadline of whoever asks has passed after so many more questions.
+  void be_late_after(int questions) { late_after_ = asked_ + questions; }
+
+ private:
+  mutable int asked_ = 0;
+  int late_after_ = std::numeric_limits<int>::max();
+};
+
+// A spine of several passes, a split by time, values that are late, texts and nulls.
+std::string long_spine(int rows) {
+  std::string csv = "customer_id,at,is_fraud\n";
+  for (int i = 0; i < rows; ++i) {
+    csv += std::to_string(i * 7 % 400) + ",2026-01-" + (i % 9 == 0 ? "02" : "05") + "," +
+           std::to_string(i % 2) + "\n";
+  }
+  return csv;
+}
+
+TEST_F(TrainingSetsTest, a_spine_larger_than_the_cap_freezes_to_the_same_bytes) {
+  std::string rows = kHeader;
+  for (int key = 0; key < 300; ++key) {
+    rows += std::to_string(key) + ",2026-01-0" + std::to_string(1 + key % 3) + ",2026-01-0" +
+            std::to_string(1 + key % 5) + "," + std::to_string(key) + ",city " +
+            std::to_string(key % 17) + "\n";
+  }
+  ingest("activity", rows);
+  const TextReader spine(long_spine(40'000));
+  const auto frozen_by = [&](TrainingSets& sets, const std::string& suffix) {
+    FreezeOptions options;
+    options.spine_file = &spine;
+    options.spine_format = table::Format::kCsv;
+    options.name_suffix = suffix;
+    return sets.freeze(world_.context, "from_file", options);
+  };
+  const CountingClock at_once;
+  TrainingSets ample(*world_.sql, *world_.blobs, world_.audit, at_once);
+  const auto whole = frozen_by(ample, "-whole");
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+
+  CountingClock in_passes;
+  TrainingSets tight(*world_.sql, *world_.blobs, world_.audit, in_passes, {1});
+  const auto pieces = frozen_by(tight, "-pieces");
+  ASSERT_TRUE(pieces.ok()) << pieces.error().message;
+  EXPECT_EQ(in_passes.asked() - at_once.asked(), 2);  // Three passes instead of one.
+  EXPECT_EQ(pieces->data_sha256, whole->data_sha256);
+  EXPECT_EQ(pieces->leakage, whole->leakage);
+  EXPECT_GT(pieces->leakage.at(0).created_later, 0u);
+  EXPECT_EQ(pieces->rows_valid, whole->rows_valid);
+  EXPECT_EQ(data(*pieces).rows(), 40'000u);
+
+  // Who no longer waits gets no set, and nothing is recorded of it.
+  world_.context.deadline = Timestamp::from_seconds(1'790'000'000);
+  in_passes.be_late_after(1);
+  const auto late = frozen_by(tight, "-late");
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().code, Code::kDeadlineExceeded);
+  EXPECT_FALSE(tight.latest(world_.context.project, "from_file-late").ok());
 }
 
 }  // namespace

@@ -283,6 +283,10 @@ void tell_place(const Scene& scene, const Candidate& job, const scheduler::Reaso
     why.change = "an approved Transfer of the data, or a machine in " + zones;
   } else if (reason.code == ReasonCode::kMaintenance) {
     why = closing(opening_of(node, now), now, std::move(why));
+  } else if (reason.code == ReasonCode::kHot) {
+    why.text = "this machine is too hot for more work";
+    why.constraint = "temperature";
+    why.change = "a Node whose temperature is normal";
   } else if (reason.code == ReasonCode::kCapacity) {
     // Both keep it away.
     const Why there = company(scene, job, asked, {});
@@ -346,75 +350,6 @@ Verdict::Place place_of(Index job, const scheduler::Placement& placement) {
   return out;
 }
 
-using Resizes = std::vector<scheduler::Resize>;
-
-// The snapshot once these decisions are carried out, of the resizes those that `resized` has.
-scheduler::Snapshot after(scheduler::Snapshot snapshot, const scheduler::Decisions& decided,
-                          const Resizes& resized, Timestamp now) {
-  for (const Index job : decided.released) {
-    snapshot.jobs[job].state = scheduler::JobState::kPending;
-    snapshot.jobs[job].placement = {};
-  }
-  for (const scheduler::Admit& admit : decided.admit) {
-    scheduler::Job& job = snapshot.jobs[admit.job];
-    job.state = scheduler::JobState::kRunning;
-    job.started = job.checkpoint = now;
-    job.placement = admit.placement;
-  }
-  for (const scheduler::Reserve& reserve : decided.reserve) {
-    if (reserve.kind != scheduler::ReserveKind::kClaim) continue;
-    snapshot.jobs[reserve.job].state = scheduler::JobState::kClaimed;
-    snapshot.jobs[reserve.job].started = now;
-    snapshot.jobs[reserve.job].placement = reserve.placement;
-  }
-  for (const scheduler::Preempt& preempt : decided.preempt) {
-    snapshot.jobs[preempt.job].state = scheduler::JobState::kStopping;
-  }
-  for (const scheduler::Resize& resize : resized) {
-    scheduler::Job& job = snapshot.jobs[resize.job];
-    if (resize.for_job == kAbsent) {
-      job.placement = resize.placement;
-    } else {
-      job.state = scheduler::JobState::kStopping;
-    }
-  }
-  return snapshot;
-}
-
-// decide() starts a job with the least it needs and lets it grow in the next cycle. Here growing
-// means starting again, so who has just been admitted grows before it begins: where they are then.
-std::map<Index, scheduler::Placement> grown(const Drawing& drawing, const Scene& scene,
-                                            const scheduler::Decisions& decided,
-                                            const Resizes& resized, Timestamp now) {
-  std::map<Index, scheduler::Placement> out;
-  for (const scheduler::Admit& admit : decided.admit) {
-    const auto& workers = scene.jobs[admit.job].request.workers;
-    if (workers && workers->max > workers->min) out.emplace(admit.job, admit.placement);
-  }
-  if (out.empty()) return out;
-  scheduler::Budget budget;
-  budget.digest = 0;
-  budget.explain = scheduler::Explain::kCode;
-  const scheduler::Decisions next = scheduler::decide(
-      after(drawing.snapshot, decided, resized, now), scene.policy.policy, now, budget);
-  for (const scheduler::Resize& resize : next.resize) {
-    const auto at = out.find(resize.job);
-    if (at != out.end() && resize.for_job == kAbsent) at->second = resize.placement;
-  }
-  return out;
-}
-
-// To grow costs a restart: not before a job has run for as long as it may not be preempted.
-Resizes worth_it(const Drawing& drawing, const Scene& scene, Resizes resizes, Timestamp now) {
-  std::erase_if(resizes, [&](const scheduler::Resize& resize) {
-    const scheduler::Job& job = drawing.snapshot.jobs[resize.job];
-    const Duration own = drawing.snapshot.queues[job.queue].min_run;
-    const Duration least = own.nanos > 0 ? own : scene.policy.policy.preemption.min_run;
-    return resize.for_job == kAbsent && job.started + least > now;
-  });
-  return resizes;
-}
-
 std::string ask_text(const Resources& resources) {
   std::string text = milli_text(resources.cpu_milli, "cpu") + ", " +
                      format_bytes(resources.memory_bytes) + " of memory";
@@ -465,12 +400,9 @@ Verdict judge(const Scene& scene, Timestamp now, Telling telling) {
   if (telling == Telling::kNothing) budget.explain = scheduler::Explain::kCode;
   scheduler::Decisions decided =
       scheduler::decide(drawing.snapshot, scene.policy.policy, now, budget);
-  const Resizes resized = worth_it(drawing, scene, decided.resize, now);
-  const auto larger = grown(drawing, scene, decided, resized, now);
   Verdict out;
   for (const scheduler::Admit& admit : decided.admit) {
-    const auto at = larger.find(admit.job);
-    out.admit.push_back(place_of(admit.job, at == larger.end() ? admit.placement : at->second));
+    out.admit.push_back(place_of(admit.job, admit.placement));
   }
   for (const scheduler::Reserve& reserve : decided.reserve) {
     if (reserve.kind != scheduler::ReserveKind::kClaim) continue;
@@ -478,7 +410,7 @@ Verdict judge(const Scene& scene, Timestamp now, Telling telling) {
   }
   for (const Index job : decided.released) out.release.push_back(job);
   for (const scheduler::Preempt& preempt : decided.preempt) out.preempt.push_back(preempt.job);
-  for (const scheduler::Resize& resize : resized) {
+  for (const scheduler::Resize& resize : decided.resize) {
     out.resize.push_back(place_of(resize.job, resize.placement));
   }
   if (telling == Telling::kNothing) return out;

@@ -2,6 +2,7 @@
 // and why the others wait out. Pure; scheduler::decide does the deciding.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -79,7 +80,8 @@ struct Candidate {
 
 // What a queue has used.
 struct QueueUse {
-  std::int64_t decayed = 0;         // Of its dominant resource, halved per half-life: ledger.h.
+  // Milli-core-seconds, MiB-seconds and milli-GPU-seconds, halved per half-life: ledger.h.
+  std::array<std::int64_t, 3> decayed{};
   std::vector<std::int64_t> spent;  // Of each of its budgets in this window, with all below it.
 };
 

@@ -117,6 +117,45 @@ TEST(Admission, a_queue_takes_no_more_than_its_quota) {
   EXPECT_EQ(why(v, 1).constraint, "queue pay/small: cpu");
 }
 
+// Somebody lowers the quota of a queue whose jobs run: nobody is stopped for that alone, nobody
+// else of it starts, and what it has too much now is a loan, which its owner gets back.
+TEST(Admission, a_quota_lowered_under_running_jobs_stops_nobody_and_admits_nobody) {
+  Scene s = scene({running(job("a", 1, 1000), Duration::hours(2)),
+                   running(job("b", 2, 1000), Duration::hours(1)), job("c", 3, 100)});
+  QueueSpec lowered;
+  lowered.project = "pay";
+  lowered.name = "lowered";
+  lowered.cpu = {2100, 0, kNoLimit};
+  s.machine.cpu_milli = 2100;
+  s.queues = {lowered};
+  for (Candidate& each : s.jobs) each.request.queue = "lowered";
+  EXPECT_EQ(admitted(s, judge(s, kNow)), std::vector<std::string>{"c"}) << "before";
+  s.queues[0].cpu = {1000, 1050, kNoLimit};  // Half of what runs, and the rest may be borrowed.
+  Verdict v = judge(s, kNow);
+  EXPECT_TRUE(v.preempt.empty() && v.resize.empty() && v.admit.empty());
+  EXPECT_EQ(why(v, 2).code, "quota");
+  EXPECT_EQ(why(v, 2).constraint, "queue pay/lowered: cpu");
+  s.queues[0].cpu = {500, 0, kNoLimit};  // Less than each of them holds, and nothing borrowed.
+  v = judge(s, kNow);
+  EXPECT_TRUE(v.preempt.empty() && v.admit.empty()) << "what runs goes on";
+  EXPECT_EQ(why(v, 2).code, "quota");
+  EXPECT_EQ(why(v, 2).change, "1.600 cpu more for queue pay/lowered");
+  EXPECT_LT(why(v, 2).latest, Timestamp::max()) << "it starts when they have ended";
+  // To whom the difference was given claims it: one of them leaves, not both.
+  QueueSpec owner = lowered;
+  owner.name = "owner";
+  owner.cpu = {1000, 0, kNoLimit};
+  s.queues = {lowered, owner};
+  s.queues[0].cpu = {1100, 900, kNoLimit};
+  s.jobs.push_back(job("d", 4, 1000));
+  s.jobs[3].request.queue = "owner";
+  v = judge(s, kNow);
+  EXPECT_EQ(v.preempt.size(), 1u);
+  ASSERT_EQ(v.claim.size(), 1u);
+  EXPECT_EQ(v.claim[0].job, 3u);
+  EXPECT_EQ(why(v, 2).code, "quota") << why(v, 2).text;
+}
+
 TEST(Admission, each_of_a_line_is_told_what_would_admit_it_and_when) {
   Scene s = scene({running(job("a", 1, 100)), job("b", 2, 100), job("c", 3, 100)});
   QueueSpec queue;

@@ -152,6 +152,22 @@ Status check_limits(const CommandOptions& options, const JobSpec& spec) {
   return {};
 }
 
+Zone place_of(const CommandOptions& options, const JobSpec& spec) {
+  return options.network && wants_network(spec) ? options.network_zone : Zone();
+}
+
+Status check_departure(const CommandOptions& options, const security::RequestContext& context,
+                       const JobSpec& spec, Departure why) {
+  if (!options.departs || !options.network || !wants_network(spec)) return {};
+  for (const std::string& object : inputs_of(spec)) {
+    const Status may = options.departs(context, object, why);
+    if (!may.ok()) {
+      return may.error().within("the job has a network, by which what it reads can leave");
+    }
+  }
+  return {};
+}
+
 void fit_workers(const CommandOptions& options, Request& request) {
   if (!request.workers || options.memory_bytes_max <= 0) return;
   Workers& workers = *request.workers;
@@ -259,6 +275,7 @@ Work command_work(const CommandOptions& options, const Job& job, const AttemptFi
                                 runtime.readable.end());
   if (!runtime.folder.empty() && !image) work.sandbox.read_only.push_back(runtime.folder);
   give_devices(options, gpus, work.sandbox);
+  work.gpus = gpus;
   work.sandbox.read_write.push_back(files.work_dir);
   return work;
 }
@@ -267,11 +284,12 @@ bool may_be_known(const Job& job) {
   return runtime_of(job.spec.payload).form != RuntimeForm::kImage;
 }
 
-Status give_identity(const CommandIdentity& identity, const Job& job, Work& work) {
+Status give_identity(const CommandOptions& options, const Job& job, Work& work) {
+  const CommandIdentity& identity = options.identity;
   if (!identity.begin || !may_be_known(job)) return {};
-  work.env.emplace_back("FALAJ_TOKEN",
-                        FALAJ_TRY(identity.begin(AttemptId{job.id, job.epoch}, scopes_of(job.spec),
-                                                 submitter_of(job.spec))));
+  work.env.emplace_back("FALAJ_TOKEN", FALAJ_TRY(identity.begin(
+                                           AttemptId{job.id, job.epoch}, scopes_of(job.spec),
+                                           submitter_of(job.spec), place_of(options, job.spec))));
   if (!work.sandbox.network || !identity.server) return {};
   const CommandIdentity::Server server = identity.server();
   if (server.url.empty()) return {};

@@ -17,9 +17,10 @@ namespace falaj::jobs {
 // commands have no identity. Thread-safe functions.
 struct CommandIdentity {
   // At the beginning of an attempt, and again by the server after this one while it runs: its
-  // token, which holds until end() or the next attempt's begin(). `submitter` may be null.
+  // token, which holds until end() or the next attempt's begin(). `submitter` may be null. `place`
+  // is the zone to which the network of one that has it leads; unlabelled for others.
   std::function<Result<std::string>(const AttemptId&, std::vector<security::Scope>,
-                                    security::PrincipalPtr submitter)>
+                                    security::PrincipalPtr submitter, const Zone& place)>
       begin{};
   std::function<void(const JobId&)> end{};
   struct Server {
@@ -28,6 +29,9 @@ struct CommandIdentity {
   };
   std::function<Server()> server{};
 };
+
+// Why the exit is asked: whether the job could ever begin, or because an attempt begins now.
+enum class Departure : std::uint8_t { kAsked, kBegins };
 
 // What the administrator grants to commands.
 struct CommandOptions {
@@ -40,6 +44,7 @@ struct CommandOptions {
   std::vector<std::string> readable;  // Folders beside the system's: code, data, interpreters.
   std::vector<std::string> writable;
   bool network = false;                // Commands that ask for it have the machine's network.
+  Zone network_zone{};                 // Where that leads, if the administrator says.
   std::string device_folder = "/dev";  // Where GPUs are: nvidia0, …, nvidiactl, nvidia-uvm.
   exec::Sandbox sandbox;               // As far as it does not depend on the job.
   std::string program;                 // This program: runs images by its `engine image`.
@@ -47,10 +52,18 @@ struct CommandOptions {
   // Turns the name of a runtime into what it is (jobs/runtimes.h). Empty: none can be named.
   std::function<Status(const security::RequestContext&, JobSpec&)> resolve{};
   CommandIdentity identity{};
+  // Whether `object`, which a command with the machine's network reads, may leave by it
+  // (residency). Asked about each of inputs_of() the job. Empty: yes.
+  std::function<Status(const security::RequestContext&, const std::string& object, Departure)>
+      departs{};
 };
 
 // FJ-1006 when the job asks for more than `options` grants, a network included. Pure.
 Status check_limits(const CommandOptions& options, const JobSpec& spec);
+// Whether the job, if it asks for the machine's network and has it, may take all that it reads
+// along.
+Status check_departure(const CommandOptions& options, const security::RequestContext& context,
+                       const JobSpec& spec, Departure why);
 // Takes so many workers off the most that all of them together keep to `options`, down to the
 // least. Pure.
 void fit_workers(const CommandOptions& options, Request& request);
@@ -82,7 +95,10 @@ bool may_be_known(const Job& job);
 // Puts the attempt's own identity, if it may have one, into the environment: FALAJ_TOKEN, good for
 // scopes_of() the job (jobs/reach.h); with a network FALAJ_SERVER, and FALAJ_CA where the server
 // has an authority of its own, which it then may read.
-Status give_identity(const CommandIdentity& identity, const Job& job, Work& work);
+Status give_identity(const CommandOptions& options, const Job& job, Work& work);
+// Where what its attempts read arrives: CommandOptions::network_zone of one with that network.
+// Pure.
+Zone place_of(const CommandOptions& options, const JobSpec& spec);
 
 // Tells the command which part of a GPU it has, and binds it to its NUMA node. FALAJ_GPU_FRACTION
 // with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or FALAJ_GPU_INSTANCE ("3g@4": the profile and its first

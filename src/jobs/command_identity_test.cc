@@ -33,9 +33,9 @@ class CommandIdentityTest : public testing::CommandsWorld {
     identities_ = std::make_unique<JobIdentities>(
         random_, crypto::SecretBytes(std::string_view("what this server knows for ever")));
     identity_.begin = [this](const AttemptId& id, std::vector<security::Scope> scopes,
-                             security::PrincipalPtr submitter) {
+                             security::PrincipalPtr submitter, const Zone& place) {
       return identities_->mint_for(id.job, to_string(id), std::move(scopes), clock_.now(),
-                                   std::move(submitter));
+                                   std::move(submitter), place);
     };
     identities_->bound_by([this](const security::Principal& submitter, const security::Scope&) {
       return submitter.id == "user:u_1" && submitter.kind == security::PrincipalKind::kUser &&
@@ -178,14 +178,15 @@ TEST_F(CommandIdentityTest, tells_where_the_server_is_to_who_has_a_network) {
   job.id = JobId("j1");
   job.epoch = 1;
   job.spec = spec_of("true");
+  options.identity = identity_;
   Work alone = command_work(options, job, {"/w", "/w.log"}, 0);
-  ASSERT_TRUE(give_identity(identity_, job, alone).ok());
+  ASSERT_TRUE(give_identity(options, job, alone).ok());
   EXPECT_FALSE(alone.sandbox.network) << "it did not ask";
   EXPECT_NE(value_of(alone, "FALAJ_TOKEN"), "");
   EXPECT_EQ(value_of(alone, "FALAJ_SERVER"), "");
   job.spec.payload["network"] = true;
   Work with = command_work(options, job, {"/w", "/w.log"}, 0);
-  ASSERT_TRUE(give_identity(identity_, job, with).ok());
+  ASSERT_TRUE(give_identity(options, job, with).ok());
   EXPECT_TRUE(with.sandbox.network);
   EXPECT_EQ(value_of(with, "FALAJ_SERVER"), "https://127.0.0.1:7070");
   EXPECT_EQ(value_of(with, "FALAJ_CA"), "/srv/falaj/tls/authority.pem");
@@ -202,11 +203,111 @@ TEST_F(CommandIdentityTest, is_not_given_to_images_whose_environment_lies_in_a_f
   ASSERT_TRUE(may_be_known(job));
   job.spec.payload["runtime"]["form"] = "image";
   ASSERT_EQ(runtime_of(job.spec.payload).form, RuntimeForm::kImage);
-  Work work = command_work(CommandOptions{}, job, {"/w", "/w.log"}, 0);
-  ASSERT_TRUE(give_identity(identity_, job, work).ok());
+  CommandOptions options;
+  options.identity = identity_;
+  Work work = command_work(options, job, {"/w", "/w.log"}, 0);
+  ASSERT_TRUE(give_identity(options, job, work).ok());
   EXPECT_FALSE(may_be_known(job));
   EXPECT_EQ(value_of(work, "FALAJ_TOKEN"), "");
   EXPECT_EQ(identities_->size(), 0u) << "nobody else is known by it either";
+}
+
+// With a network, what it reads can leave: each input is asked about when it comes, and again
+// whenever an attempt begins.
+class DepartureTest : public CommandIdentityTest {
+ protected:
+  void SetUp() override {
+    network_ = true;
+    departs_ = [this](const security::RequestContext& context, const std::string& object,
+                      Departure why) -> Status {
+      MutexLock lock(mutex_);
+      asked_.push_back((why == Departure::kAsked ? "asked " : "begins ") + object + " of " +
+                       context.zone.name());
+      if (object == barred_) return Error(ErrorId::kZoneRefused, object + " stays");
+      return {};
+    };
+    CommandIdentityTest::SetUp();
+  }
+  JobSpec reading(const std::string& script) {
+    JobSpec spec = spec_of(script);
+    spec.payload["network"] = true;
+    spec.payload["inputs"].push("FeatureView/a");
+    spec.payload["inputs"].push("TrainingSet/b");
+    return spec;
+  }
+  void bar(const std::string& object) {
+    MutexLock lock(mutex_);
+    barred_ = object;
+  }
+  std::vector<std::string> asked() {
+    MutexLock lock(mutex_);
+    return std::exchange(asked_, {});
+  }
+
+ private:
+  Mutex mutex_;
+  std::string barred_ FALAJ_GUARDED_BY(mutex_);
+  std::vector<std::string> asked_ FALAJ_GUARDED_BY(mutex_);
+};
+
+TEST_F(DepartureTest, of_each_input_is_asked_when_it_comes_and_when_it_begins) {
+  const JobId id = submit(reading("true"));
+  const std::vector<std::string> first{"asked FeatureView/a of ae", "asked TrainingSet/b of ae"};
+  EXPECT_EQ(asked(), first);
+  queue_->start();
+  EXPECT_EQ(ended(id).status, JobStatus::kSucceeded) << ended(id).error;
+  const std::vector<std::string> then{"begins FeatureView/a of ae", "begins TrainingSet/b of ae"};
+  EXPECT_EQ(asked(), then);
+}
+
+TEST_F(DepartureTest, that_is_refused_lets_no_command_begin) {
+  bar("TrainingSet/b");
+  const auto refused = queue_->submit(context_, reading("true"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().id, ErrorId::kZoneRefused);
+  EXPECT_NE(refused.error().message.find("TrainingSet/b stays"), std::string::npos);
+  bar("");
+  const JobId id = submit(reading("touch $FOLDER/ran"));
+  bar("TrainingSet/b");  // A transfer ended while it waited.
+  queue_->start();
+  const Job job = ended(id);
+  EXPECT_EQ(job.status, JobStatus::kFailed);
+  EXPECT_NE(job.error.find("TrainingSet/b stays"), std::string::npos) << job.error;
+  EXPECT_FALSE(std::ifstream(folder_ / "ran").good()) << "it ran";
+}
+
+TEST_F(DepartureTest, is_not_asked_of_a_command_without_a_network) {
+  bar("TrainingSet/b");
+  JobSpec spec = reading("true");
+  spec.payload["network"] = false;
+  queue_->start();
+  EXPECT_EQ(ended(submit(spec)).status, JobStatus::kSucceeded);
+  EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(DepartureTest, is_asked_of_the_set_that_it_learns_from_too) {
+  JobSpec spec = spec_of("true");
+  spec.payload["network"] = true;
+  spec.payload["capture"]["data"]["training_set"] = "c";
+  bar("TrainingSet/c");
+  EXPECT_EQ(queue_->submit(context_, spec).error().id, ErrorId::kZoneRefused);
+}
+
+TEST_F(DepartureTest, puts_its_identity_where_the_network_leads) {
+  queue_->start();
+  JobSpec spec = telling("a");
+  const JobId alone = submit(spec);
+  runs("a");
+  EXPECT_FALSE((*shown(told("a")))->zone.labelled());
+  go("a");
+  EXPECT_EQ(ended(alone).status, JobStatus::kSucceeded);
+  spec = telling("b");
+  spec.payload["network"] = true;
+  const JobId with = submit(spec);
+  runs("b");
+  EXPECT_EQ((*shown(told("b")))->zone, Zone("lan"));
+  go("b");
+  EXPECT_EQ(ended(with).status, JobStatus::kSucceeded);
 }
 
 TEST_F(CommandIdentityTest, a_network_of_its_own_is_not_required_of_who_has_the_machines) {

@@ -10,7 +10,7 @@
 namespace falaj::jobs {
 namespace {
 
-constexpr std::uint32_t kForm = 1;
+constexpr std::uint32_t kForm = 2;  // 1 had one figure for what a queue had used.
 constexpr std::size_t kPlainMax = std::size_t{256} << 20;
 constexpr std::size_t kHeadBytes = 4 + 8 + 4 * 3 + 1 + 8;
 
@@ -110,7 +110,19 @@ Result<Value> replay_decision(std::string_view body, const Value& detail) {
   if (!violations.empty()) {
     return differs("it breaks the rule '" + std::string(violations.front().rule) + "'");
   }
+  const auto sizes = [&](const auto& placed) {
+    Value list = Value::array();
+    for (const auto& each : placed) {
+      Value one;
+      one["number"] = static_cast<std::int64_t>(inputs.snapshot.jobs[each.job].id);
+      one["workers"] = std::int64_t{each.placement.counts.front()};
+      list.push(std::move(one));
+    }
+    return list;
+  };
   Value out;
+  out["started"] = sizes(again.admit);
+  out["resized"] = sizes(again.resize);
   out["admitted"] = static_cast<std::int64_t>(again.admit.size());
   out["preempted"] = static_cast<std::int64_t>(again.preempt.size());
   out["claimed"] = claims(again);

@@ -4,8 +4,8 @@
 //
 // A record is made for every decision that starts jobs or makes some leave (DecisionRecord), is
 // written with the first event that follows from it and is named by it and by the audit entry
-// `scheduler.decide`. Which jobs are meant is said by the events: a snapshot has their numbers, no
-// names.
+// `scheduler.decide`. Which jobs are meant is said by the events (`number`): a snapshot has their
+// numbers, no names.
 #pragma once
 
 #include <cstddef>
@@ -49,9 +49,10 @@ class DecisionRecord {
 };
 using DecisionRecordPtr = std::shared_ptr<const DecisionRecord>;
 
-// Decides again from what packed() kept. Ok with {admitted, preempted, claimed, held, nodes, jobs}
-// when decide() says the same bytes as then and verify() finds no rule broken; kDataLoss when the
-// body is not the one that `detail` (of the audit entry) names, or either of those fails. Pure.
+// Decides again from what packed() kept. Ok with {admitted, preempted, claimed, held, nodes, jobs:
+// how many; started, resized: [{number, workers}], each job by the number that its `admitted` event
+// has} when decide() says the same bytes as then and verify() finds no rule broken; kDataLoss when
+// the body is not the one that `detail` (of the audit entry) names, or either of those fails. Pure.
 Result<Value> replay_decision(std::string_view body, const Value& detail);
 
 }  // namespace falaj::jobs

@@ -128,6 +128,34 @@ TEST_F(Decided, who_must_leave_is_written_down_before_it_is_told) {
   EXPECT_EQ(ended(pushed).status, JobStatus::kSucceeded);
 }
 
+// A class counts what it stood for when the job was submitted.
+TEST_F(Decided, a_named_priority_is_the_policys_number) {
+  const auto declare = [&](std::int64_t urgent) {
+    storage::Object policy;
+    policy.kind = "SchedulingPolicy";
+    policy.name = "default";
+    policy.spec["priorities"]["urgent"] = urgent;
+    return sql_->write([&](storage::SqlTransaction& tx) -> Status {
+      FALAJ_TRY(storage::put_object(tx, policy, clock_.now()));
+      return {};
+    });
+  };
+  JobSpec named = spec_of("true");
+  named.request.priority_class = "urgent";
+  EXPECT_EQ(queue_->submit(context_, named).error().id, ErrorId::kObjectNotFound);
+  ASSERT_TRUE(declare(500).ok());
+  const JobId first = submit(named);
+  ASSERT_TRUE(declare(700).ok());
+  const JobId second = submit(named);
+  EXPECT_EQ(queue_->get(first)->spec.request.priority, 500);
+  EXPECT_EQ(queue_->get(second)->spec.request.priority, 700);
+  EXPECT_EQ(queue_->get(second)->spec.request.priority_class, "urgent");
+  named.request.priority_class = "urgnt";
+  const auto refused = queue_->submit(context_, named);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("did you mean urgent?"), std::string::npos);
+}
+
 TEST_F(Decided, what_is_kept_stays_within_its_bounds) {
   options_.decisions_bytes_max = 2000;
   reopen();

@@ -97,13 +97,18 @@ std::size_t LocalQueue::collect_ends() {
       ++ended;
     }
   }
-  tasked_.notify_all();
+  call_workers(ended);
   for (const AttemptId& id : leaving) (void)executor_->stop(id);
   for (const AttemptId& id : stale) {
     (void)executor_->stop(id);
     clear_away(id);  // A running one once it has ended.
   }
   return ended;
+}
+
+// As many as there are tasks for: to wake all of them costs more than what most would find to do.
+void LocalQueue::call_workers(std::size_t tasks) {
+  for (std::size_t i = 0; i < tasks; ++i) tasked_.notify_one();
 }
 
 // Looks at those that waiting jobs come after and that are here no more: their end is written.
@@ -305,6 +310,7 @@ std::vector<JobId> LocalQueue::tell_leavers(const Scene& scene, const Verdict& v
 // cancelled since.
 void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
   std::vector<JobId> leaving;
+  std::size_t tasks = 0;
   {
     MutexLock lock(mutex_);
     const auto waiting = [&](std::size_t job) FALAJ_REQUIRES(mutex_) -> Candidate* {
@@ -323,6 +329,7 @@ void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
       running_[candidate->id].decision = verdict.record;
       why_.erase(candidate->id);
       tasks_.push_back({candidate->id, {}, 0});
+      ++tasks;
     }
     for (const Verdict::Place& place : verdict.claim) {
       Candidate* candidate = waiting(place.job);
@@ -339,7 +346,7 @@ void LocalQueue::act_on(const Scene& scene, const Verdict& verdict) {
     }
     show_counts();
   }
-  tasked_.notify_all();
+  call_workers(tasks);
   decided_.notify_all();
   for (const JobId& id : leaving) stop_process(id);
 }

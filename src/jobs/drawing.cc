@@ -168,6 +168,7 @@ void Drawing::draw_node(const NodeSpec& spec) {
   const Opening opening = opening_of(spec, now_);
   if (opening.open) {
     place.drain_at = opening.until;
+    if (spec.hot) place.health = scheduler::NodeHealth::kHot;
   } else {
     place.health = scheduler::NodeHealth::kCordoned;
   }
@@ -237,7 +238,9 @@ Index Drawing::queue_index(const std::string& project, const std::string& name, 
     }
   }
   const auto used = scene_.use.find(full);
-  if (used != scene_.use.end()) queue.decayed_use = used->second.decayed;
+  if (used != scene_.use.end()) {
+    queue.decayed_use.assign(used->second.decayed.begin(), used->second.decayed.end());
+  }
   snapshot.queues.push_back(std::move(queue));
   const auto index = static_cast<Index>(snapshot.queues.size() - 1);
   queues_.emplace(full, index);

@@ -73,6 +73,35 @@ TEST(Elastic, starts_with_as_many_workers_as_there_is_room_for) {
   EXPECT_TRUE(full.admit.empty()) << "never fewer than the least";
 }
 
+// What is replayed is what was started: with so many workers, not with the least.
+TEST(Elastic, a_replay_of_the_decision_gives_as_many_workers) {
+  Scene scene;
+  scene.machine = {7000, 4 * kGi, 0, 1};
+  scene.jobs = {running(elastic(1, workers(1, 2)), 1, Duration::hours(1)),
+                elastic(2, workers(1, 3)), elastic(3, workers(2, 4)), rigid(4, 1000)};
+  const Verdict verdict = judge(scene, kNow, Telling::kRecorded);
+  ASSERT_EQ(verdict.admit.size(), 3u);
+  ASSERT_NE(verdict.record, nullptr);
+  const DecisionRecord::Packed& packed = verdict.record->packed();
+  const auto again = replay_decision(packed.body, packed.detail);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  const auto same = [&](const std::vector<Verdict::Place>& places, const Value& told) {
+    ASSERT_EQ(told.as_array().size(), places.size());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Value& one = told.as_array()[i];
+      EXPECT_EQ(one.integer("number"), std::int64_t(scene.jobs[places[i].job].sequence));
+      EXPECT_EQ(one.integer("workers"), places[i].workers);
+    }
+  };
+  same(verdict.admit, (*again)["started"]);
+  same(verdict.resize, (*again)["resized"]);
+  std::int64_t given = 0;
+  for (const auto* places : {&verdict.admit, &verdict.resize}) {
+    for (const Verdict::Place& place : *places) given += place.workers;
+  }
+  EXPECT_EQ(given, 7) << "all that there is, in one decision";
+}
+
 TEST(Elastic, two_that_start_together_share_what_is_there) {
   const Verdict both = judged({elastic(1, workers(1, 4)), elastic(2, workers(1, 4))});
   ASSERT_EQ(both.admit.size(), 2u);
@@ -266,6 +295,25 @@ class ElasticQueue : public testing::CommandsWorld {
     }
     return out;
   }
+  // The log's decisions, made again, start it with as many.
+  void expect_replays(const JobId& id) {
+    security::AuditQuery query;
+    query.action = "scheduler.decide";
+    std::map<std::string, security::AuditEntry> decisions;
+    for (const auto& entry : *audit_.list(query)) decisions[entry.detail.text("id")] = entry;
+    for (const Event& event : *queue_->events(id)) {
+      if (event.kind != EventKind::kAdmitted) continue;
+      const auto again = queue_->replay_decision(decisions[event.detail.text("decision")]);
+      ASSERT_TRUE(again.ok()) << again.error().message;
+      std::int64_t workers = 0;
+      for (const Value& one : (*again)["started"].as_array()) {
+        if (one.integer("number") == event.detail.integer("number")) {
+          workers = one.integer("workers");
+        }
+      }
+      EXPECT_EQ(workers, event.detail.integer("workers"));
+    }
+  }
 };
 
 TEST_F(ElasticQueue, starts_with_what_is_free_and_grows_when_there_is_more) {
@@ -282,6 +330,7 @@ TEST_F(ElasticQueue, starts_with_what_is_free_and_grows_when_there_is_more) {
   clock_.advance(Duration::minutes(11));
   EXPECT_EQ(runs("a"), id.str() + "-2");
   EXPECT_EQ(admitted(id), (std::vector<std::int64_t>{1, 2}));
+  expect_replays(id);
   EXPECT_EQ(queue_->events(id)->at(2).detail.text("error"), "stopped to go on with 2 workers");
   EXPECT_EQ(queue_->usage(context_.project)->front().request.resources.cpu_milli, 2000);
   go("a");

@@ -38,6 +38,7 @@ struct Grant {
   std::int64_t workers = 1;       // Of a job that may have several (Request::workers).
   std::uint8_t numa = 0xff;       // The NUMA node that it is bound to; 0xff: none.
   std::uint8_t mig_start = 0xff;  // Where its instance begins on its device; 0xff: it has none.
+  std::uint64_t number = 0;       // What the job is called in the decision that gave this.
 };
 
 // What is to be run. Nothing is inherited from the server but what stands here.
@@ -51,6 +52,7 @@ struct Work {
   std::int64_t log_bytes_max = std::int64_t{16} << 20;
   exec::Limits limits;
   exec::Sandbox sandbox;
+  std::uint16_t gpus = 0;  // The devices that it was given: their use is sampled.
 };
 
 enum class EndReason : std::uint8_t {

@@ -533,6 +533,7 @@ Result<Job> JobStore::begin_attempt(const JobId& id, const Grant& grant,
     if (packed != nullptr) {
       FALAJ_TRY(add_decision(tx, *packed, {}));
       detail["decision"] = packed->id;
+      detail["number"] = static_cast<std::int64_t>(grant.number);
     }
     FALAJ_TRY(happen(
         tx, *job, event_of(EventKind::kAdmitted, clock_.now(), job->epoch + 1, std::move(detail))));

@@ -76,8 +76,7 @@ std::set<std::string> with_budget(const std::vector<QueueSpec>& queues) {
   return out;
 }
 
-// How much of one resource, as a part of all there is; nothing where there is none.
-double part(double used, double all) { return all > 0 ? used / all : 0; }
+std::int64_t whole(double units) { return std::llround(std::min(units, 1e18)); }
 
 }  // namespace
 
@@ -85,14 +84,6 @@ Ledger::Hour Ledger::taken(const Request& request, double seconds) {
   return {seconds * static_cast<double>(request.resources.cpu_milli) / 1000,
           seconds * static_cast<double>(gpu_milli(request)) / 1000,
           seconds * static_cast<double>(request.resources.memory_bytes)};
-}
-
-std::int64_t Ledger::dominant(const Hour& use, const Machine& machine) {
-  const double seconds =
-      std::max({part(use.cpu_seconds, static_cast<double>(machine.cpu_milli) / 1000),
-                part(use.gpu_seconds, static_cast<double>(machine.gpus)),
-                part(use.memory_seconds, static_cast<double>(machine.memory_bytes))});
-  return std::llround(std::min(seconds * 1e6, 1e15));
 }
 
 void Ledger::Hour::add(const Hour& more, double factor) {
@@ -183,7 +174,10 @@ void Ledger::count_use(Scene& scene, Timestamp now) const {
     use[queues.of(job)].add(taken(job.request, (now - job.started_at).as_seconds()));
   }
   for (const auto& [name, amount] : use) {
-    scene.use[name].decayed = dominant(amount, scene.machine);
+    constexpr double kMebibyte = 1 << 20;
+    scene.use[name].decayed = {whole(amount.cpu_seconds * 1000),
+                               whole(amount.memory_seconds / kMebibyte),
+                               whole(amount.gpu_seconds * 1000)};
   }
 }
 

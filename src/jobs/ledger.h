@@ -1,9 +1,9 @@
 // jobs/ledger.h — what queues have used and how long their jobs ran, added up from attempts that
 // are over.
 //
-// The use of a queue is that of its dominant resource: for how many microseconds it would have kept
-// the whole machine busy, of processors, memory or GPUs whichever is most. Each is halved per
-// half-life by itself; queues above one another add up.
+// What a queue used is kept of each resource for itself (processors, memory, GPUs), each halved per
+// half-life. Which of them is its dominant one, and what queues above one another used together, is
+// for scheduler::decide to say (scheduler/quota.h), so that a recorded decision has it all.
 //
 // It is made of job_events at the start and goes on with every attempt that ends; the replay of
 // another policy keeps one in simulated time. Not thread-safe.
@@ -56,7 +56,6 @@ class Ledger {
     void add(const Hour& more, double factor = 1);
   };
   static Hour taken(const Request& request, double seconds);
-  static std::int64_t dominant(const Hour& use, const Machine& machine);
   struct Account {
     std::map<std::int64_t, Hour> hours;  // By hours since 1970.
     Hour use;                            // Decayed, as of `at`.

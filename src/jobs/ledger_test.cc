@@ -62,11 +62,12 @@ TEST(Ledger, use_is_halved_per_half_life) {
   Scene s = scene({}, {queue("a"), queue("b")});
   s.policy.policy.order.share = 1000;
   ledger.inform(s, kNow);
-  EXPECT_EQ(s.use["pay/a"].decayed, 1'800'000'000);
-  EXPECT_EQ(s.use["pay/b"].decayed, 3'600'000'000);
+  using Used = std::array<std::int64_t, 3>;  // Of a core and half a GiB.
+  EXPECT_EQ(s.use["pay/a"].decayed, (Used{1'800'000, 512 * 1800, 0}));
+  EXPECT_EQ(s.use["pay/b"].decayed, (Used{3'600'000, 512 * 3600, 0}));
   s.policy.half_life = Duration::days(1);
   ledger.inform(s, kNow);
-  EXPECT_NEAR(static_cast<double>(s.use["pay/a"].decayed) / 1e6, 3600.0 / 128, 1.5);
+  EXPECT_NEAR(static_cast<double>(s.use["pay/a"].decayed[0]) / 1e3, 3600.0 / 128, 1.5);
 }
 
 TEST(Ledger, a_queue_that_used_its_part_goes_later) {
@@ -91,7 +92,7 @@ TEST(Ledger, what_runs_counts_as_used) {
   Scene s = scene({runs}, {queue("a")});
   s.policy.policy.order.share = 1;
   ledger.inform(s, kNow);
-  EXPECT_EQ(s.use["pay/a"].decayed, 3'600'000'000);
+  EXPECT_EQ(s.use["pay/a"].decayed[0], 3'600'000);
   EXPECT_EQ(s.jobs[0].attained, 3600);
 }
 
@@ -114,13 +115,42 @@ TEST(Ledger, what_a_queue_used_most_of_counts_be_it_memory) {
 }
 
 TEST(Ledger, one_of_two_gpus_is_half_the_machine) {
+  for (const std::int64_t cores : {3, 5}) {
+    Ledger ledger;
+    ledger.add(spell("gpus", kNow, Duration::hours(1), 1));
+    Spell other = spell("cores", kNow, Duration::hours(1));
+    other.request.resources.cpu_milli = cores * 1000;
+    ledger.add(other);
+    Scene s = scene({job("first", 1, "gpus"), job("second", 2, "cores")},
+                    {queue("gpus"), queue("cores")});
+    for (Candidate& each : s.jobs) each.request.resources.cpu_milli = 8000;
+    s.machine.cpu_milli = 8000;
+    s.policy.policy.order.share = 1000;
+    ledger.inform(s, kNow);
+    const std::string less = cores < 4 ? "second" : "first";
+    EXPECT_EQ(admitted(s), std::vector<std::string>{less}) << cores << " of 8 cores";
+  }
+}
+
+// Below "mixed" one queue took all processors for an hour and another all memory: together that is
+// the machine for an hour. Below "plain" two took the processors, an hour and a half together.
+TEST(Ledger, a_parents_share_is_that_of_its_own_dominant_resource) {
   Ledger ledger;
-  ledger.add(spell("a", kNow, Duration::hours(1), 1));
-  Scene s = scene({}, {queue("a")});
-  s.machine.cpu_milli = 8000;
+  const auto used = [&](const std::string& queue, const Resources& resources, Duration run) {
+    Spell out = spell(queue, kNow, run);
+    out.request.resources = resources;
+    ledger.add(out);
+  };
+  used("cores", {1000, 0, 0}, Duration::hours(1));
+  used("memory", {0, 4 * kGi, 0}, Duration::hours(1));
+  used("left", {1000, 0, 0}, Duration::minutes(45));
+  used("right", {1000, 0, 0}, Duration::minutes(45));
+  Scene s = scene({job("first", 1, "left"), job("second", 2, "cores")},
+                  {queue("mixed"), queue("plain"), queue("cores", "mixed"),
+                   queue("memory", "mixed"), queue("left", "plain"), queue("right", "plain")});
   s.policy.policy.order.share = 1000;
   ledger.inform(s, kNow);
-  EXPECT_EQ(s.use["pay/a"].decayed, 1'800'000'000);
+  EXPECT_EQ(admitted(s), std::vector<std::string>{"second"});
 }
 
 // A clock that is set back by a day, and one that is set on: nothing negative comes of it, and what
@@ -140,7 +170,7 @@ TEST(Ledger, a_clock_that_jumps_does_no_harm) {
     Scene s = scene({runs, job("waits", 2, "a")}, {own});
     s.policy.policy.order.share = 1000;
     ledger.inform(s, kNow + jump);
-    EXPECT_GE(s.use["pay/a"].decayed, 0);
+    for (const std::int64_t used : s.use["pay/a"].decayed) EXPECT_GE(used, 0);
     EXPECT_GE(s.use["pay/a"].spent[0], 0);
     EXPECT_GE(s.jobs[0].attained, 0);
     EXPECT_GT(s.jobs[0].run_max.nanos, 0);

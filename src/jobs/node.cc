@@ -115,6 +115,7 @@ Result<NodeSpec> decode_node(const storage::Object& object) {
   if (!fields.any("power_cap").is_null()) out.power_cap = cap;
   out.maintenance = FALAJ_TRY(decode_maintenance(fields));
   out.closed = FALAJ_TRY(fields.boolean("closed", false));
+  out.hot = FALAJ_TRY(fields.choice("temperature", {"normal", "hot"})) == "hot";
   FALAJ_TRY(fields.finish());
   return out;
 }

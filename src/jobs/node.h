@@ -4,7 +4,8 @@
 //   metadata: {name: local, labels: {disk: ssd}}
 //   spec: {gpu: {model: a100, memory: 40Gi, mig: a100, islands: [[0, 1], [2, 3]]},
 //          numa: [[0, 1], [2, 3]], prices: {cpu_hour: 0.04, gpu_hour: 1.8}, power_cap: 1200,
-//          maintenance: [{from: 2026-12-01T22:00:00Z, to: 2026-12-02T04:00:00Z}], closed: false}
+//          maintenance: [{from: 2026-12-01T22:00:00Z, to: 2026-12-02T04:00:00Z}], closed: false,
+//          temperature: normal}
 //
 // The machine itself says how many processors, bytes and GPUs it has (jobs.node_cpus and
 // jobs.node_memory narrow that), and zone.executor in which zones it stands: a declaration cannot
@@ -52,6 +53,7 @@ struct NodeSpec {
   std::int64_t power_cap = INT64_MAX;      // Watts, for its GPUs together.
   std::vector<Maintenance> maintenance{};  // By their beginnings.
   bool closed = false;                     // What runs goes on; nothing starts.
+  bool hot = false;                        // The same, until it has cooled down.
 };
 Result<NodeSpec> decode_node(const storage::Object& object);
 

@@ -311,6 +311,24 @@ TEST(Placement, nothing_starts_that_would_run_into_maintenance) {
   EXPECT_NE(why(judge(s, kNow), 0).text.find("is closed"), std::string::npos);
 }
 
+TEST(Placement, a_hot_machine_takes_nothing_new_and_says_so) {
+  Scene s = scene({job("runs", 1), job("waits", 2)});
+  s.machine.gpus = 0;
+  s.jobs[0].stage = Stage::kRunning;
+  s.jobs[0].started_at = kNow - Duration::hours(1);
+  EXPECT_EQ(judge(s, kNow).admit.size(), 1u);
+  s.machine.node.hot = true;
+  const Verdict v = judge(s, kNow);
+  EXPECT_TRUE(v.admit.empty() && v.preempt.empty()) << "what runs goes on";
+  EXPECT_EQ(why(v, 1).code, "hot");
+  EXPECT_EQ(why(v, 1).constraint, "temperature");
+  EXPECT_EQ(why(v, 1).change, "a Node whose temperature is normal");
+  EXPECT_NE(why(v, 1).text.find("too hot for more work"), std::string::npos) << why(v, 1).text;
+  EXPECT_TRUE(check_possible(s, s.jobs[1]).ok()) << "it may wait for that";
+  s.machine.node.closed = true;
+  EXPECT_EQ(why(judge(s, kNow), 1).code, "maintenance") << "to cool down would not do";
+}
+
 TEST(Placement, who_has_just_saved_leaves_first) {
   Scene s = scene({job("a", 1), job("b", 2), job("c", 3)});
   s.machine.cpu_milli = 2000;

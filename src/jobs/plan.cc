@@ -99,7 +99,7 @@ Result<sim::Plan> LocalQueue::plan(const std::vector<storage::Object>& changes) 
   // As it is but always open: windows of maintenance are of their own time.
   Machine machine = machine_as(sharing);
   machine.node.maintenance.clear();
-  machine.node.closed = false;
+  machine.node.closed = machine.node.hot = false;
   const auto measured = [&](const Rules& rules) {
     const std::int64_t began = monotonic_nanos();
     sim::Summary summary = replay(machine, rules, jobs);

@@ -166,8 +166,7 @@ Status LocalQueue::room(const ProjectName& project) const {
   return store_.room(project, 1);
 }
 
-Status LocalQueue::check_submission(const security::RequestContext& context,
-                                    const JobSpec& spec) const {
+Status LocalQueue::check_submission(const security::RequestContext& context, JobSpec& spec) const {
   const bool command = spec.type == kCommandType;
   if (command && executor_ == nullptr) {
     return Error(Code::kUnavailable, "nothing here runs commands");
@@ -176,12 +175,15 @@ Status LocalQueue::check_submission(const security::RequestContext& context,
   FALAJ_TRY(check_data(context, spec.request));
   FALAJ_TRY(check_tags(spec.project, spec.request));
   if (command) FALAJ_TRY(check_limits(commands_, spec));
+  if (command) FALAJ_TRY(check_departure(commands_, context, spec, Departure::kAsked));
   if (spec.request.deadline <= clock_.now()) {
     return Error(ErrorId::kOutOfRange, "the job's deadline " + to_rfc3339(spec.request.deadline) +
                                            " has passed; name a later one, or none");
   }
   Scene scene;
   auto sharing = FALAJ_TRY(store_.sharing());
+  const std::string& named = spec.request.priority_class;
+  if (!named.empty()) spec.request.priority = FALAJ_TRY(priority_of(sharing.policy, named));
   scene.machine = machine_as(sharing);
   scene.queues = std::move(sharing.queues);
   scene.policy = std::move(sharing.policy);

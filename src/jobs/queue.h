@@ -249,7 +249,8 @@ class Queue {
   // beginning when a newer attempt has begun. What was left out of a long log is skipped.
   virtual Result<LogPart> log_from(const JobId& id, int attempt, std::int64_t offset) const = 0;
   // How the newest attempt of a command used the machine: {job, attempt, status, cpus_max,
-  // memory_max} and the columns of jobs/usage_curve.h, which are empty when it ran under a second.
+  // memory_max[, gpus_max]} and the columns of jobs/usage_curve.h, empty when it ran under a
+  // second.
   virtual Result<Value> curve(const JobId& id) const = 0;
 };
 

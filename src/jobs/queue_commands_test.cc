@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <map>
 
+#include "exec/testing/processes.h"
 #include "jobs/testing/commands_world.h"
+#include "jobs/warden_executor.h"
 
 namespace falaj::jobs {
 namespace {
@@ -83,6 +85,36 @@ TEST_F(CommandsTest, how_it_used_the_machine_is_told_while_it_runs_and_after) {
   ended(brief);
   EXPECT_TRUE((*queue_->curve(brief))["memory_bytes"].as_array().empty());
   EXPECT_EQ(queue_->curve(JobId("none")).error().code, Code::kNotFound);
+}
+
+// NVIDIA's library is played by exec/testing/fake_nvml.c.
+TEST_F(CommandsTest, the_gpus_that_a_job_was_given_are_in_its_curve) {
+  queue_->stop();
+  queue_.reset();
+  auto warden = make_warden_executor({folder_ / "warden",
+                                      {"/usr/bin/env", "LD_LIBRARY_PATH=" FALAJ_FAKE_NVML,
+                                       exec::testing::own_program(), "warden"}});
+  ASSERT_TRUE(warden.ok()) << warden.error().message;
+  executor_ = std::move(*warden);
+  machine_.gpus = 2;
+  reopen();
+  queue_->start();
+  JobSpec spec = spec_of(gated("a"));
+  spec.request.resources.gpus = 2;
+  const JobId id = submit(spec);
+  runs("a");
+  Value usage;
+  exec::testing::Bell bell;
+  EXPECT_TRUE(bell.wait_until([&] {
+    usage = queue_->curve(id).value_or(Value());
+    return usage["gpus"].is_array();
+  }));
+  ASSERT_FALSE(usage["gpus"].as_array().empty());
+  EXPECT_EQ(usage["gpus"].as_array().back(), Value(1.05));
+  EXPECT_EQ(usage["gpu_memory_bytes"].as_array().back(), Value(4 * kGi));
+  EXPECT_EQ(usage.integer("gpus_max"), 2);
+  go("a");
+  EXPECT_EQ(ended(id).status, JobStatus::kSucceeded);
 }
 
 TEST_F(CommandsTest, a_failure_leaves_a_post_mortem_with_what_it_reported) {

@@ -134,4 +134,20 @@ std::vector<security::Scope> scopes_of(const JobSpec& spec) {
   return out;
 }
 
+std::vector<std::string> inputs_of(const JobSpec& spec) {
+  std::vector<std::string> out;
+  if (!spec.payload.is_object()) return out;
+  if (const Value& inputs = spec.payload["inputs"]; inputs.is_array()) {
+    for (const Value& each : inputs.as_array()) {
+      if (each.is_string()) out.push_back(each.as_string());
+    }
+  }
+  const std::string set = spec.payload["capture"]["data"].text("training_set");
+  const std::string learns_from = "TrainingSet/" + set;
+  if (!set.empty() && std::find(out.begin(), out.end(), learns_from) == out.end()) {
+    out.push_back(learns_from);
+  }
+  return out;
+}
+
 }  // namespace falaj::jobs

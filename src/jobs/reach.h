@@ -30,6 +30,10 @@ Result<std::vector<std::string>> decode_named(Fields& fields, std::string_view f
 // A training run that the server started for it may be read besides. Pure.
 std::vector<security::Scope> scopes_of(const JobSpec& spec);
 
+// What the job reads, as KIND/NAME: its inputs, and the training set that it says it learns from.
+// Pure.
+std::vector<std::string> inputs_of(const JobSpec& spec);
+
 // Who a job may never do more than, for its payload's `submitter`: his id, kind and the groups that
 // the provider gave him then. Shown to nobody.
 Value submitter_value(const security::Principal& principal);

@@ -203,7 +203,12 @@ Result<Request> decode_request(Fields& fields) {
   }
   out.queue = FALAJ_TRY(fields.text("queue"));
   if (!out.queue.empty()) FALAJ_TRY(check_name("queue", out.queue));
-  out.priority = FALAJ_TRY(fields.integer("priority", 0, -kPriorityMost, kPriorityMost));
+  if (fields.any("priority").is_string()) {
+    out.priority_class = FALAJ_TRY(fields.text("priority"));
+    FALAJ_TRY(check_name("priority", out.priority_class));
+  } else {
+    out.priority = FALAJ_TRY(fields.integer("priority", 0, -kPriorityMost, kPriorityMost));
+  }
   const Value resources = FALAJ_TRY(fields.object("resources"));
   out.resources = FALAJ_TRY(decode_resources(resources));
   out.time_max = FALAJ_TRY(fields.duration("time_max", Duration{}));
@@ -321,6 +326,7 @@ Value to_value(const Request& request) {
   value["name"] = request.name;
   value["queue"] = request.queue;
   value["priority"] = request.priority;
+  if (!request.priority_class.empty()) value["priority_class"] = request.priority_class;
   value["cpus"] = static_cast<double>(request.resources.cpu_milli) / 1000;
   value["memory"] = request.resources.memory_bytes;
   value["gpus"] = request.resources.gpus;
@@ -349,6 +355,7 @@ Request request_from_stored(const Value& value) {
   out.name = value.text("name");
   out.queue = value.text("queue");
   out.priority = value.integer("priority");
+  out.priority_class = value.text("priority_class");
   out.resources.cpu_milli = std::llround(value.number("cpus", 1) * 1000);
   out.resources.memory_bytes = value.integer("memory");
   out.resources.gpus = value.integer("gpus");

@@ -61,7 +61,10 @@ struct Request {
   std::string name;           // For people; "" when it has none.
   std::string queue;          // A Queue of its project; "" is the project's default.
   std::int64_t priority = 0;  // Higher goes first; within -1000 and 1000.
-  Resources resources;        // With `workers`: of all that it has, or at least needs.
+  // Named instead of a number: one of the SchedulingPolicy's `priorities`, whose value then is
+  // `priority` from its submission on. "": it gave the number.
+  std::string priority_class{};
+  Resources resources;  // With `workers`: of all that it has, or at least needs.
   std::optional<Workers> workers{};
   std::vector<Group> groups{};  // With `workers` alone; at most 7.
   Duration time_max{};          // 0: what the server allows.
@@ -107,7 +110,8 @@ struct Submission {
   bool network = false;  // The machine's, where the administrator lets commands have it.
   Value array;           // {index, count} for one that is to do a member's part again; else null.
 };
-// {command[], env{}, resources{cpus, memory, gpus, disk, bound}, queue, priority, time_max,
+// {command[], env{}, resources{cpus, memory, gpus, disk, bound}, queue, priority (a number or the
+// name of a class), time_max,
 // deadline, cost_cap, placement{…}, checkpoint{every, restart}, running_max, attempts_max, after[]
 // (an id, or {job, end: ok | any | failed}),
 // name, runtime, inputs[], outputs[], network, array{index, count}}; strict: see jobs/constraints.h

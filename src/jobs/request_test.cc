@@ -28,6 +28,17 @@ TEST(Submission, says_what_it_asks_for) {
   EXPECT_EQ(env_of(payload_of(*job)), job->env);
 }
 
+TEST(Submission, names_a_class_of_priority_or_gives_a_number) {
+  const auto job = decoded(R"({"command":["true"],"priority":"urgent"})");
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  EXPECT_EQ(job->request.priority_class, "urgent");
+  EXPECT_EQ(request_from_stored(to_value(job->request)), job->request) << "as it is kept";
+  for (const char* priority : {"1001", "1.5", "\"no name\"", "\"\"", "true"}) {
+    EXPECT_FALSE(decoded(R"({"command":["true"],"priority":)" + std::string(priority) + "}").ok())
+        << priority;
+  }
+}
+
 TEST(Submission, says_how_those_before_it_are_to_end) {
   const auto job = decoded(R"({"command":["true"],"after":[{"job":"c","end":"failed"},"a",)"
                            R"({"job":"b","end":"any"},{"job":"a"}]})");

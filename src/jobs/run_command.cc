@@ -43,7 +43,7 @@ Grant LocalQueue::grant_of(const JobId& id) const {
   const auto at = line_.find(id);
   if (at == line_.end()) return {};
   const Candidate& own = at->second;
-  return {own.gpus, own.workers, own.numa, own.mig_start};
+  return {own.gpus, own.workers, own.numa, own.mig_start, own.sequence};
 }
 
 // Writes down that an attempt begins, with the decision that admitted it.
@@ -82,7 +82,13 @@ LocalQueue::Next LocalQueue::start_command(const Job& job) {
     const Status ready = companion->prepare(job, grant, work);
     if (!ready.ok()) return end(job, JobStatus::kFailed, describe(ready.error()), {});
   }
-  const Status known = give_identity(commands_.identity, job, work);
+  // Again for every attempt: a transfer that it stood on may have ended while it waited.
+  const Status may_leave = check_departure(
+      commands_,
+      security::system_context("job:" + job.id.str(), ProjectName(job.spec.project), job.spec.zone),
+      job.spec, Departure::kBegins);
+  if (!may_leave.ok()) return end(job, JobStatus::kFailed, describe(may_leave.error()), {});
+  const Status known = give_identity(commands_, job, work);
   if (!known.ok()) return end(job, JobStatus::kFailed, describe(known.error()), {});
   if (const RuntimeUse runtime = runtime_of(job.spec.payload);
       runtime.form == RuntimeForm::kImage) {
@@ -133,7 +139,8 @@ void LocalQueue::know_again() {
     const auto job = store_.get(id.job);
     if (job.ok() && !may_be_known(*job)) continue;
     const auto token =
-        job.ok() ? commands_.identity.begin(id, scopes_of(job->spec), submitter_of(job->spec))
+        job.ok() ? commands_.identity.begin(id, scopes_of(job->spec), submitter_of(job->spec),
+                                            place_of(commands_, job->spec))
                  : Result<std::string>(job.error());
     if (!token.ok()) {
       log::warn("job's identity not taken up",

@@ -1,5 +1,6 @@
 #include "jobs/scheduling_policy.h"
 
+#include "base/decode.h"
 #include "jobs/node.h"
 
 namespace falaj::jobs {
@@ -12,6 +13,18 @@ SchedulingPolicy first_come() {
   // What is nobody's own is first come, first served; only an owner's part is cleared.
   out.policy.preemption.entitlement = scheduler::Entitlement::kNominal;
   return out;
+}
+
+Result<std::int64_t> priority_of(const SchedulingPolicy& policy, const std::string& name) {
+  const auto found = policy.priorities.find(name);
+  if (found != policy.priorities.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [each, value] : policy.priorities) names.push_back(each);
+  const std::string near = nearest_name(name, names);
+  return Error(ErrorId::kObjectNotFound,
+               "the SchedulingPolicy in force has no priority '" + name + "'" +
+                   (near.empty() ? "; give a number, or one of its 'priorities'"
+                                 : "; did you mean " + near + "?"));
 }
 
 Result<SchedulingPolicy> decode_scheduling_policy(const storage::Object& object) {

@@ -10,6 +10,7 @@
 // scheduler/simulate/policy_file.h, but for `queues`: what a queue has is said by its Queue.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "scheduler/simulate/policy_file.h"
@@ -25,6 +26,8 @@ using SchedulingPolicy = scheduler::simulate::PolicyFile;
 // served among equal priorities, with places kept for those who cannot start yet; only a queue's
 // own part is cleared for it.
 SchedulingPolicy first_come();
+// The number that one of its `priorities` stands for; FJ-2001 when there is none of that name.
+Result<std::int64_t> priority_of(const SchedulingPolicy& policy, const std::string& name);
 Result<SchedulingPolicy> decode_scheduling_policy(const storage::Object& object);
 // Whether this object says how the live queue decides.
 bool is_in_force(const storage::Object& object);

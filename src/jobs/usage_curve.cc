@@ -14,6 +14,24 @@ constexpr Duration kWorthAsking = Duration::seconds(1);
 
 double thousandths(double value) { return std::round(value * 1000) / 1000; }
 
+// Only where something is known: most jobs have no GPU, and not every driver tells.
+void add_gpus(const UsageCurve& curve, Value& out) {
+  Value gpus = Value::array();
+  Value memory = Value::array();
+  bool busy_known = false;
+  bool memory_known = false;
+  for (const exec::WardUsage& sample : curve) {
+    const bool busy = sample.gpu_milli >= 0;
+    const bool held = sample.gpu_memory_bytes >= 0;
+    gpus.push(busy ? Value(static_cast<double>(sample.gpu_milli) / 1000) : Value());
+    memory.push(held ? Value(sample.gpu_memory_bytes) : Value());
+    busy_known = busy_known || busy;
+    memory_known = memory_known || held;
+  }
+  if (busy_known) out["gpus"] = std::move(gpus);
+  if (memory_known) out["gpu_memory_bytes"] = std::move(memory);
+}
+
 }  // namespace
 
 Value to_value(const UsageCurve& curve) {
@@ -32,6 +50,7 @@ Value to_value(const UsageCurve& curve) {
     out["written_bytes"].push(sample.written_bytes);
     before = sample;
   }
+  add_gpus(curve, out);
   return out;
 }
 
@@ -62,6 +81,7 @@ Result<Value> LocalQueue::curve(const JobId& id) const {
   out["status"] = status_name(job.status);
   out["cpus_max"] = static_cast<double>(job.spec.request.resources.cpu_milli) / 1000;
   out["memory_max"] = job.spec.request.resources.memory_bytes;
+  if (const std::int64_t gpus = job.spec.request.resources.gpus; gpus > 0) out["gpus_max"] = gpus;
   return out;
 }
 

@@ -25,6 +25,17 @@ TEST(UsageCurve, processors_are_those_since_the_sample_before) {
   EXPECT_EQ(to_json(value["written_bytes"]), "[1000,3000,3000]");
 }
 
+TEST(UsageCurve, has_columns_for_gpus_where_something_is_known_of_them) {
+  UsageCurve curve = {sample(500, 0, 1), sample(1000, 0, 1)};
+  EXPECT_TRUE(to_value(curve)["gpus"].is_null());
+  curve[1].gpu_milli = 1050;
+  const Value busy = to_value(curve);
+  EXPECT_EQ(to_json(busy["gpus"]), "[null,1.05]") << "the first was before the driver answered";
+  EXPECT_TRUE(busy["gpu_memory_bytes"].is_null());
+  curve[0].gpu_memory_bytes = 7;
+  EXPECT_EQ(to_json(to_value(curve)["gpu_memory_bytes"]), "[7,null]");
+}
+
 TEST(UsageCurve, of_nothing_has_empty_columns) {
   const Value value = to_value(UsageCurve{});
   EXPECT_EQ(to_json(value["cpus"]), "[]");

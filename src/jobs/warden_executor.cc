@@ -40,6 +40,7 @@ exec::WardSpec spec_of(const Work& work) {
   spec.log_bytes_max = work.log_bytes_max;
   spec.limits = work.limits;
   spec.sandbox = work.sandbox;
+  spec.gpus = work.gpus;
   return spec;
 }
 

@@ -37,12 +37,18 @@ struct ServerOptions {
   // Host names answered besides loopback addresses and the listening host (DNS rebinding).
   // An Origin header must name the same host and port as Host, or the request is refused.
   std::vector<std::string> allowed_hosts;
+  // Pages of these other origins may ask for predictions (CORS): routes of the inference dialect
+  // and :predict. Their cookies are not looked at. See parse_origins().
+  std::vector<std::string> cors_origins;
   // True when gate or handler would block on this request (a password to hash, a model to load):
   // then both run on the pool, wherever the route would run. Empty: never. Called on the event
   // loop, again once a large body is read: must not block itself.
   std::function<bool(const Request& request)> gate_blocks;
   OnAnswered on_answered;  // Empty: nobody is told.
 };
+
+// "https://app.example, http://localhost:3000". FJ-1006 names what is no origin; "*" is none.
+Result<std::vector<std::string>> parse_origins(std::string_view text);
 
 class Server {
  public:

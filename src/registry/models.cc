@@ -380,6 +380,14 @@ Result<std::string> Models::load_onnx(const ModelVersion& version) const {
   return admitted.error().within(name);
 }
 
+Result<std::int64_t> Models::onnx_bytes(const ModelVersion& version) const {
+  const Result<std::int64_t> bytes = blobs_.size(owner_of(version), version.onnx);
+  if (bytes.ok()) return bytes;
+  return Error(
+      ErrorId::kModelCorrupt,
+      object_name(version.project, version.model, version.version) + ": " + bytes.error().message);
+}
+
 Result<ModelVersion> Models::get(const ProjectName& project, const std::string& model,
                                  std::int64_t version) const {
   std::optional<ModelVersion> found;

@@ -106,6 +106,8 @@ class Models {
   // model's file. FJ-5002 when it cannot be read, FJ-7061 when something differs; the refusal of a
   // version is audited once while the program runs.
   Result<std::string> load_onnx(const ModelVersion& version) const;
+  // The size of that file, which is not judged here. FJ-5002 when it cannot be read.
+  Result<std::int64_t> onnx_bytes(const ModelVersion& version) const;
 
   // Moves an alias; `evidence` goes to the audit with the version it pointed at before. FJ-0005,
   // and nothing moves, when it points elsewhere than `guard` expects. Where it is already, it

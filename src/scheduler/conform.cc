@@ -45,21 +45,39 @@ struct Conformity {
   }
 
   // --- The order: priority, deadlines that are near, score, age.
+  // Of all nodes, the largest part of a flavor that the queue itself used, or all below it too.
+  std::int64_t dominant(Index queue, bool below) const {
+    Wide most = 0;
+    for (Index f = 0; f < s.flavors.size(); ++f) {
+      Wide all = 0, used = 0;
+      for (const Node& node : s.nodes) {
+        const NodeClass& c = s.classes[node.node_class];
+        const std::int64_t gpus = f == c.gpu_flavor ? std::int64_t{c.gpus} * 1000 : 0;
+        all += f == kCpu ? c.cpu : f == kMemory ? c.memory : gpus;
+      }
+      for (Index i = 0; i < s.queues.size(); ++i) {
+        const bool counts = below ? std::ranges::count(ancestors(s, i), queue) > 0 : i == queue;
+        if (counts && f < s.queues[i].decayed_use.size()) used += s.queues[i].decayed_use[f];
+      }
+      if (all > 0) most = std::max(most, used * 1'000'000 / all);
+    }
+    return static_cast<std::int64_t>(std::min(most, Wide{1} << 50));
+  }
   std::int64_t overuse(Index queue) const {
-    std::int64_t part = 0;
-    std::int64_t worst = std::numeric_limits<std::int64_t>::min();
+    std::int64_t sum = 0, worst = std::numeric_limits<std::int64_t>::min();
     auto way = ancestors(s, queue);
     std::reverse(way.begin(), way.end());
     for (const Index q : way) {
-      std::int64_t all = 0, own = 0, weights = 0;
+      const Index parent = s.queues[q].parent;
+      std::int64_t beside = parent == kAbsent ? 0 : dominant(parent, false), weights = 0;
       for (Index i = 0; i < s.queues.size(); ++i) {
-        all += s.queues[i].decayed_use;
-        if (std::ranges::count(ancestors(s, i), q) > 0) own += s.queues[i].decayed_use;
-        if (s.queues[i].parent == s.queues[q].parent) weights += s.queues[i].weight;
+        if (s.queues[i].parent != parent) continue;
+        beside += dominant(i, true), weights += s.queues[i].weight;
       }
-      part += points(s.queues[q].weight) - points(weights);
-      worst = std::max(worst, points(own + 1) - points(all) - part);
-      if (all == 0) return 0;
+      if (beside == 0 && parent == kAbsent) return 0;
+      const std::int64_t part = points(s.queues[q].weight) - points(weights);
+      if (beside > 0) sum += points(dominant(q, true) + 1) - points(beside) - part;
+      if (q == queue || weights > s.queues[q].weight) worst = std::max(worst, sum);
     }
     return worst;
   }
@@ -67,6 +85,8 @@ struct Conformity {
     const OrderWeights& w = p.order;
     const auto log = [](std::int64_t weight, std::int64_t x) { return weight * points(x) / 1000; };
     std::vector<Index> sorted;
+    std::vector<std::int64_t> over;
+    for (Index q = 0; q < s.queues.size(); ++q) over.push_back(w.share == 0 ? 0 : overuse(q));
     for (Index j = 0; j < s.jobs.size(); ++j) {
       const Job& job = s.jobs[j];
       std::int64_t gpus = 0, cores = 0;
@@ -82,7 +102,7 @@ struct Conformity {
       const std::int64_t score =
           log(w.p50, 1 + seconds(middle)) + log(w.p90, 1 + seconds(upper)) +
           log(w.size, std::max<std::int64_t>(1, gpus > 0 ? gpus : cores / 100)) +
-          log(w.attained, 1 + job.attained) + w.share * overuse(job.queue) / 1000 -
+          log(w.attained, 1 + job.attained) + w.share * over[job.queue] / 1000 -
           std::min(log(w.age, 1 + age) + w.points_per_hour * age / 3600, w.age_cap);
       const bool urgent =
           job.deadline != Timestamp::max() && job.deadline < now + upper + w.deadline_slack;

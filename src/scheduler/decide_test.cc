@@ -28,6 +28,8 @@ TEST(Decide, breaks_no_rule_in_worlds_by_chance) {
   std::uint64_t preempted = 0;
   std::uint64_t resized = 0;
   std::uint64_t promised = 0;
+  std::uint64_t by_share = 0;  // Claims whose order goes by shares too.
+  std::uint64_t larger = 0;    // Starts with more than the least.
   for (std::uint64_t world = 0; decisions < wanted; ++world) {
     Dice dice(seed * 1'000'000'007 + world);
     Snapshot s = random_snapshot(dice);
@@ -48,6 +50,12 @@ TEST(Decide, breaks_no_rule_in_worlds_by_chance) {
       preempted += d.preempt.size();
       resized += d.resize.size();
       promised += d.reserve.size() - d.certificate.steps.size();
+      if (policy.order.share != 0) by_share += d.certificate.steps.size();
+      for (const Admit& admit : d.admit) {
+        std::size_t least = 0;
+        for (const TaskGroup& group : s.shapes[s.jobs[admit.job].shape].groups) least += group.min;
+        larger += admit.placement.pods.size() > least ? 1 : 0;
+      }
       apply(s, d, now);
       ASSERT_TRUE(check(s).ok()) << check(s).error().message;
       now = now + Duration::minutes(dice.in(0, 90));
@@ -60,6 +68,8 @@ TEST(Decide, breaks_no_rule_in_worlds_by_chance) {
   EXPECT_GT(preempted, wanted / 2000);
   EXPECT_GT(resized, wanted / 2000);
   EXPECT_GT(promised, wanted / 500);
+  EXPECT_GT(by_share, wanted / 2000);
+  EXPECT_GT(larger, wanted / 2000);
   RecordProperty("decisions", std::to_string(decisions));
   std::printf("decisions %llu started %llu claims %llu preempted %llu resized %llu promised %llu\n",
               static_cast<unsigned long long>(decisions), static_cast<unsigned long long>(started),
@@ -128,6 +138,28 @@ TEST(Decide, gives_every_waiting_job_one_outcome_and_a_reason) {
   EXPECT_EQ(reason_of(d, 4), ReasonCode::kDependency);
 }
 
+TEST(Decide, lets_who_used_less_of_its_part_go_first_where_share_is_asked) {
+  Snapshot s = cluster(1);
+  const Index root = add_queue(s, "all", kAbsent, 8);
+  const Index busy = add_queue(s, "busy", root);
+  const Index idle = add_queue(s, "idle", root);
+  const Index whole = add_shape(s, 1, 8);
+  const Index first = add_job(s, busy, whole);
+  const Index second = add_job(s, idle, whole);
+  s.queues[busy].decayed_use = {0, 512 * 1024 * 3600};         // Memory alone.
+  s.queues[idle].decayed_use = {6'400 * 3600, 0, 800 * 3600};  // A tenth of cores and GPUs.
+  Policy policy;
+  EXPECT_TRUE(starts(decide(s, policy, kNow, Budget{}), first)) << "share is not asked";
+  policy.order.share = 1000;
+  EXPECT_TRUE(starts(decide(s, policy, kNow, Budget{}), second));
+  s.queues[busy].weight = 100'000;
+  EXPECT_TRUE(starts(decide(s, policy, kNow, Budget{}), first)) << "its part is larger";
+  s.queues[busy].decayed_use = {0, -1};
+  EXPECT_FALSE(check(s).ok());
+  s.queues[busy].decayed_use.assign(s.flavors.size() + 1, 0);
+  EXPECT_FALSE(check(s).ok());
+}
+
 TEST(Decide, holds_the_rest_of_an_array_back) {
   Snapshot s = cluster(2);
   const Index queue = add_queue(s, "risk", kAbsent, 16);
@@ -177,12 +209,18 @@ TEST(Decide, lets_a_job_grow_only_within_its_cap) {
   const Index job = add_job(s, queue, shape, 0, Duration::hours(1));
   s.jobs[job].state = JobState::kRunning;
   s.jobs[job].placement = {{1}, {{0, 0x01}}};
-  s.jobs[job].started = kNow;
+  s.jobs[job].started = kNow - Duration::hours(1);
   s.jobs[job].cost_cap = 6'000'000;
   const Decisions d = decide(s, Policy{}, kNow, Budget{});
   ASSERT_EQ(d.resize.size(), 1U);
   EXPECT_EQ(d.resize[0].placement.counts, std::vector<std::uint32_t>{3});
   EXPECT_EQ(faults(s, Policy{}, kNow, d), std::vector<std::string>{});
+  s.jobs[job].state = JobState::kPending;
+  s.jobs[job].placement = {};
+  const Decisions first = decide(s, Policy{}, kNow, Budget{});
+  ASSERT_EQ(first.admit.size(), 1U);
+  EXPECT_EQ(first.admit[0].placement.counts, std::vector<std::uint32_t>{3});
+  EXPECT_EQ(faults(s, Policy{}, kNow, first), std::vector<std::string>{});
 }
 
 TEST(Decide, certifies_what_it_decided_upon) {

@@ -43,6 +43,8 @@ std::string_view to_string(ReasonCode code) {
       return "fifo";
     case ReasonCode::kNotTried:
       return "not_tried";
+    case ReasonCode::kHot:
+      return "hot";
   }
   return "none";
 }

@@ -31,6 +31,7 @@ enum class ReasonCode : std::uint8_t {
   kReserved,    // What is free is kept for job `subject`, which it would delay.
   kFifo,        // Job `subject` of the same queue goes first.
   kNotTried,    // The budget of this cycle was used up before its turn.
+  kHot,         // The nodes that would do are too hot for more.
 };
 std::string_view to_string(ReasonCode code);
 

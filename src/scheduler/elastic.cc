@@ -2,13 +2,21 @@
 
 #include <algorithm>
 
+#include "scheduler/preempt.h"
+
 namespace falaj::scheduler {
 namespace {
 
 struct Grower {
   Index job;
   std::size_t group;
+  Index admit;  // Position in Decisions::admit, or kAbsent: it runs.
 };
+
+const Placement& placement_of(const Cycle& cycle, const Grower& grower) {
+  return grower.admit == kAbsent ? cycle.placement(grower.job)
+                                 : cycle.out.admit[grower.admit].placement;
+}
 
 // Where the pods of group `g` end.
 std::size_t end_of_group(const Placement& placement, std::size_t g) {
@@ -59,19 +67,25 @@ Placement with_pod(Placement placement, std::size_t g, const PodPlacement& pod) 
 }
 
 // The pod for itself by quota and allowances, the job with it by its cap.
-bool affordable(const Cycle& cycle, Index job, std::size_t g, const PodPlacement& pod) {
-  const Placement one = single(cycle.shape(job), g, pod);
+bool affordable(const Cycle& cycle, const Grower& grower, const PodPlacement& pod) {
+  const Index job = grower.job;
+  const Placement one = single(cycle.shape(job), grower.group, pod);
   return money_or_quota(cycle, job, one, cycle.board.use_now()).code == ReasonCode::kNone &&
          money_or_quota(cycle, job, one, cycle.board.use_later()).code == ReasonCode::kNone &&
-         beyond_cap(cycle, job, with_pod(cycle.placement(job), g, pod)) == 0;
+         beyond_cap(cycle, job, with_pod(placement_of(cycle, grower), grower.group, pod)) == 0;
 }
 
 bool grow_once(Cycle& cycle, const Grower& grower) {
-  const Placement& before = cycle.placement(grower.job);
+  const Placement& before = placement_of(cycle, grower);
   if (before.counts[grower.group] >= cycle.shape(grower.job).groups[grower.group].max) return false;
   const auto pod = one_more(cycle, grower.job, grower.group, before);
-  if (!pod || !affordable(cycle, grower.job, grower.group, *pod)) return false;
+  if (!pod || !affordable(cycle, grower, *pod)) return false;
   cycle.board.add_pod(grower.job, grower.group, *pod);
+  if (grower.admit != kAbsent) {
+    Placement& started = cycle.out.admit[grower.admit].placement;
+    started = with_pod(std::move(started), grower.group, *pod);
+    return true;
+  }
   if (cycle.resized[grower.job] == kAbsent) {
     cycle.out.resize.push_back({grower.job, kAbsent, before});
     cycle.resized[grower.job] = static_cast<Index>(cycle.out.resize.size() - 1);
@@ -81,20 +95,32 @@ bool grow_once(Cycle& cycle, const Grower& grower) {
   return true;
 }
 
+// A running job starts again to grow, so it has run for as long as it may not be preempted.
+bool may_grow(const Cycle& cycle, Index i) {
+  const Job& job = cycle.snapshot.jobs[i];
+  if (job.state != JobState::kRunning) return false;
+  if (cycle.leaving[i] != 0 || cycle.resized[i] != kAbsent) return false;
+  return has_run_enough(cycle, job);
+}
+
+void add_growers(const Cycle& cycle, Index job, Index admit, std::vector<Grower>& growers) {
+  const Shape& shape = cycle.shape(job);
+  if ((shape.needs & shape.tags) != 0) return;  // It would keep itself company.
+  for (std::size_t g = 0; g < shape.groups.size(); ++g) {
+    const Grower grower{job, g, admit};
+    if (placement_of(cycle, grower).counts[g] < shape.groups[g].max) growers.push_back(grower);
+  }
+}
+
 }  // namespace
 
 void grow(Cycle& cycle) {
   std::vector<Grower> growers;
   for (Index i = 0; i < cycle.snapshot.jobs.size(); ++i) {
-    const Job& job = cycle.snapshot.jobs[i];
-    if (job.state != JobState::kRunning || cycle.leaving[i] != 0 || cycle.resized[i] != kAbsent) {
-      continue;
-    }
-    const Shape& shape = cycle.shape(i);
-    if ((shape.needs & shape.tags) != 0) continue;  // It would keep itself company.
-    for (std::size_t g = 0; g < shape.groups.size(); ++g) {
-      if (job.placement.counts[g] < shape.groups[g].max) growers.push_back({i, g});
-    }
+    if (may_grow(cycle, i)) add_growers(cycle, i, kAbsent, growers);
+  }
+  for (Index i = 0; i < cycle.out.admit.size(); ++i) {
+    add_growers(cycle, cycle.out.admit[i].job, i, growers);
   }
   std::sort(growers.begin(), growers.end(), [&](const Grower& a, const Grower& b) {
     const Rank& x = cycle.ranks[a.job];

@@ -72,7 +72,10 @@ Reason capacity_reason(Cycle& cycle, Index job, const Placed& placed) {
     return false;
   };
   if (!fits(empty)) {
-    gang.any_health = 1;
+    gang.doors = Gang::Doors::kHotToo;
+    reason.code = ReasonCode::kHot;
+    if (fits(empty)) return reason;
+    gang.doors = Gang::Doors::kAll;
     reason.code = fits(empty) ? ReasonCode::kMaintenance : ReasonCode::kTooLarge;
     return reason;
   }

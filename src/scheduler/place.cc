@@ -44,7 +44,9 @@ bool Placer::usable(const Gang& gang, std::size_t group, Index node) const {
   return gang.rules->allows(gang.choice, group, gang.counts.size(), n.node_class,
                             snapshot_.classes.size()) &&
          (gang.rules->zones >> n.zone & 1U) != 0 &&
-         (gang.any_health != 0 || open_until(n, gang.gone));
+         (gang.doors == Gang::Doors::kAll ||
+          (gang.doors == Gang::Doors::kHotToo ? open_once_cool(n, gang.gone)
+                                              : open_until(n, gang.gone)));
 }
 
 const NodeState& Placer::state(const Site& site, const Narrow& narrow, Index node) {

@@ -65,7 +65,9 @@ struct Gang {
   std::vector<std::uint32_t> counts;  // Pods per group.
   Timestamp end;                      // It probably runs until then,
   Timestamp gone;                     // … and for certain not after this: for drains.
-  std::uint8_t any_health = 0;        // 1: as if every node were up, for saying what would help.
+  // For saying what would help: as if hot nodes had cooled down, or every node were up.
+  enum class Doors : std::uint8_t { kAsTheyAre, kHotToo, kAll };
+  Doors doors = Doors::kAsTheyAre;
 };
 
 // What narrows a node further, such as reservations that the gang would delay: the state to use

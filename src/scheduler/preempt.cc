@@ -87,12 +87,6 @@ bool may_reach(const Cycle& cycle, const Job& job, const Job& victim) {
          (reclaim == Reclaim::kLowerPriority && victim.priority < job.priority);
 }
 
-bool has_run_enough(const Cycle& cycle, const Job& victim) {
-  const Duration own = cycle.snapshot.queues[victim.queue].min_run;
-  const Duration least = own.nanos > 0 ? own : cycle.policy.preemption.min_run;
-  return victim.started + least <= cycle.now;
-}
-
 // One attempt to find victims for one job and one choice of GPU models.
 class Attempt {
  public:
@@ -439,6 +433,12 @@ bool Attempt::undo() {
 }
 
 }  // namespace
+
+bool has_run_enough(const Cycle& cycle, const Job& victim) {
+  const Duration own = cycle.snapshot.queues[victim.queue].min_run;
+  const Duration least = own.nanos > 0 ? own : cycle.policy.preemption.min_run;
+  return victim.started + least <= cycle.now;
+}
 
 std::int64_t lost_work(const Cycle& cycle, Index victim) {
   const Job& job = cycle.snapshot.jobs[victim];

@@ -15,6 +15,9 @@ namespace falaj::scheduler {
 // times its size: GPU-seconds (a hundred cores count as a GPU).
 std::int64_t lost_work(const Cycle& cycle, Index victim);
 
+// Whether a running job has run for as long as its queue, or else the policy, leaves it alone.
+bool has_run_enough(const Cycle& cycle, const Job& victim);
+
 // Looks for victims with the least loss, the costliest of which is as cheap as can be. On success
 // they are marked as leaving, the job has claimed the place, and `cycle.out` says so; otherwise
 // nothing has changed.

@@ -1,6 +1,8 @@
 #include "scheduler/quota.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "scheduler/order.h"
 
@@ -183,45 +185,123 @@ std::vector<std::int64_t> entitlements(const Snapshot& snapshot, const QuotaTree
   return entitled;
 }
 
+namespace {
+__extension__ using Wide = unsigned __int128;
+
+constexpr int kBits = 32;   // Of the part of a half-life that is told apart.
+constexpr int kPoint = 62;  // Binary digits of the factors.
+
+constexpr std::uint64_t square_root(Wide x) {
+  Wide root = 0;
+  for (int bit = 63; bit >= 0; --bit) {
+    const Wide next = root | Wide{1} << bit;
+    if (next * next <= x) root = next;
+  }
+  return static_cast<std::uint64_t>(root);
+}
+
+// 2^-1/2, 2^-1/4, 2^-1/8, …
+constexpr std::array<std::uint64_t, kBits> factors() {
+  std::array<std::uint64_t, kBits> out{};
+  std::uint64_t last = std::uint64_t{1} << (kPoint - 1);
+  for (std::uint64_t& each : out) each = last = square_root(Wide{last} << kPoint);
+  return out;
+}
+constexpr auto kFactors = factors();
+
+}  // namespace
+
 std::int64_t decayed(std::int64_t use, Duration elapsed, Duration half_life) {
   if (elapsed.nanos <= 0 || half_life.nanos <= 0) return use;
   const std::int64_t whole = elapsed.nanos / half_life.nanos;
   if (whole > 62) return 0;
-  const std::int64_t rest = scaled(elapsed.nanos % half_life.nanos, 4096, half_life.nanos);
-  // 2^-x on [0,1) as a polynomial in twelve binary digits, exact at both ends.
-  const std::int64_t x = rest;
-  const std::int64_t factor = 4096 - (x * (2818 - (x * 770) / 4096)) / 4096;
-  return scaled(use >> whole, std::clamp<std::int64_t>(factor, 2048, 4096), 4096);
+  const std::int64_t part =
+      scaled(elapsed.nanos % half_life.nanos, std::int64_t{1} << kBits, half_life.nanos);
+  std::uint64_t factor = std::uint64_t{1} << kPoint;
+  for (int i = 0; i < kBits; ++i) {
+    const bool set = (part >> (kBits - 1 - i) & 1) != 0;
+    if (set) factor = static_cast<std::uint64_t>(Wide{factor} * kFactors[i] >> kPoint);
+  }
+  return static_cast<std::int64_t>(Wide{static_cast<std::uint64_t>(use)} * factor >>
+                                   (kPoint + whole));
 }
+
+// Held for ever, so many units come to held × half-life / ln 2; of what is missing to that, half is
+// left after a half-life.
+std::int64_t decayed(std::int64_t use, std::int64_t held, Duration elapsed, Duration half_life) {
+  constexpr std::int64_t kInverseLn2 = 1'442'695'041;  // In thousand millionths.
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  if (elapsed.nanos <= 0 || half_life.nanos <= 0) return use;
+  const std::int64_t limit = scaled(scaled(held, half_life.nanos, kSecond), kInverseLn2, kSecond);
+  return plus(decayed(use, elapsed, half_life), limit - decayed(limit, elapsed, half_life));
+}
+
+namespace {
+
+// All there is of each flavor, whatever state the nodes are in: shares do not jump when one is
+// closed for an hour.
+Amounts capacity(const Snapshot& snapshot) {
+  std::vector<std::int64_t> nodes(snapshot.classes.size(), 0);
+  for (const Node& node : snapshot.nodes) ++nodes[node.node_class];
+  Amounts all{};
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeClass& c = snapshot.classes[i];
+    all[kCpu] = plus(all[kCpu], scaled(c.cpu, nodes[i], 1));
+    all[kMemory] = plus(all[kMemory], scaled(c.memory, nodes[i], 1));
+    if (c.gpus > 0) all[c.gpu_flavor] += std::int64_t{c.gpus} * 1000 * nodes[i];
+  }
+  return all;
+}
+
+// For how many microseconds this would have kept all there is of a flavor busy, of that flavor for
+// which it is most. Thirty-five years are for ever.
+std::int64_t dominant(const Amounts& use, const Amounts& all) {
+  std::int64_t most = 0;
+  for (std::size_t f = 0; f < kMaxFlavors; ++f) {
+    if (all[f] > 0) most = std::max(most, scaled(use[f], 1'000'000, all[f]));
+  }
+  return std::min(most, std::int64_t{1} << 50);
+}
+
+}  // namespace
 
 std::vector<std::int64_t> overuse(const Snapshot& snapshot) {
   const std::size_t count = snapshot.queues.size();
-  std::vector<std::int64_t> use(count);
-  std::vector<std::int64_t> weights(count, 0);  // Of all children of a queue together.
-  std::int64_t all = 0;
-  std::int64_t root_weights = 0;
-  for (std::size_t q = count; q-- > 0;) {
+  const Amounts all = capacity(snapshot);
+  std::vector<Amounts> use(count, Amounts{});       // With all below it.
+  std::vector<std::int64_t> share(count, 0);        // Its dominant part of that.
+  std::vector<std::int64_t> shares(count + 1, 0);   // Of its children together, and its own jobs;
+  std::vector<std::int64_t> weights(count + 1, 0);  // … at last of those without a parent.
+  const auto above = [&](std::size_t q) {
+    return snapshot.queues[q].parent == kAbsent ? count : snapshot.queues[q].parent;
+  };
+  for (std::size_t q = count; q-- > 0;) {  // Children stand after their parents.
     const Queue& queue = snapshot.queues[q];
-    use[q] += queue.decayed_use;
-    if (queue.parent != kAbsent) {
-      use[queue.parent] += use[q];
-      weights[queue.parent] += queue.weight;
-    } else {
-      all += use[q];
-      root_weights += queue.weight;
+    Amounts own{};
+    std::copy(queue.decayed_use.begin(), queue.decayed_use.end(), own.begin());
+    for (std::size_t f = 0; f < kMaxFlavors; ++f) use[q][f] = plus(use[q][f], own[f]);
+    share[q] = dominant(use[q], all);
+    shares[q] += dominant(own, all);
+    shares[above(q)] += share[q];
+    weights[above(q)] += queue.weight;
+    if (queue.parent == kAbsent) continue;
+    for (std::size_t f = 0; f < kMaxFlavors; ++f) {
+      use[queue.parent][f] = plus(use[queue.parent][f], use[q][f]);
     }
   }
   std::vector<std::int64_t> over(count, 0);
-  if (all == 0) return over;
-  const std::int64_t total = log2_points(all);
-  std::vector<std::int64_t> part(count);  // Logarithm of the weighted part of the whole.
+  std::vector<std::int64_t> sum(count + 1, 0);  // Of all levels down to it.
+  // The worst of those above the children of a queue. Who is alone at its level, as a root that has
+  // all below it, stands beside nobody and says nothing about them.
+  std::vector<std::int64_t> worst(count + 1, std::numeric_limits<std::int64_t>::min());
+  if (shares[count] == 0) return over;
   for (std::size_t q = 0; q < count; ++q) {
-    const Queue& queue = snapshot.queues[q];
-    const bool top = queue.parent == kAbsent;
-    const std::int64_t siblings = top ? root_weights : weights[queue.parent];
-    part[q] = (top ? 0 : part[queue.parent]) + log2_points(queue.weight) - log2_points(siblings);
-    const std::int64_t mine = log2_points(use[q] + 1) - total - part[q];
-    over[q] = top ? mine : std::max(mine, over[queue.parent]);
+    const std::size_t p = above(q);
+    const std::int64_t part = log2_points(snapshot.queues[q].weight) - log2_points(weights[p]);
+    const std::int64_t here = log2_points(share[q] + 1) - log2_points(shares[p]) - part;
+    sum[q] = sum[p] + (shares[p] == 0 ? 0 : here);
+    over[q] = std::max(sum[q], worst[p]);
+    worst[q] = weights[p] == snapshot.queues[q].weight ? worst[p] : over[q];
   }
   return over;
 }

@@ -103,12 +103,21 @@ std::vector<std::int64_t> entitlements(const Snapshot& snapshot, const QuotaTree
 std::vector<std::int64_t> share_out(std::int64_t total, const std::vector<std::int64_t>& weights,
                                     const std::vector<std::int64_t>& needs);
 
-// `use` after `elapsed`, halved per `half_life`. For keeping Queue::decayed_use; exact for whole
-// half-lives, within 1 % between.
+// `use` (not negative) after `elapsed`, halved per `half_life`. For keeping Queue::decayed_use.
+// Exact for whole half-lives, else rounded down and within a billionth: many small steps lose
+// little.
 std::int64_t decayed(std::int64_t use, Duration elapsed, Duration half_life);
+// The same when `held` units were held all the while, whose use decays as it comes.
+std::int64_t decayed(std::int64_t use, std::int64_t held, Duration elapsed, Duration half_life);
 
 // How much more than its weighted part each queue (or a queue above it) has used lately, as a
 // logarithm: 1000 is twice its part, -1000 half of it. 0 when nobody used anything.
+//
+// Hierarchical DRF: the use of a queue and all below it is added up by flavor and its dominant part
+// of all nodes is taken; that is compared with those of the queues beside it (and of their parent's
+// own jobs). So a parent of one queue that fills the processors and one that fills the memory has
+// used the cluster once, not twice, and neither of the two more than its half. A queue that is
+// alone at its level is not compared.
 std::vector<std::int64_t> overuse(const Snapshot& snapshot);
 
 }  // namespace falaj::scheduler

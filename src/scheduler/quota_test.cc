@@ -111,9 +111,26 @@ TEST(Quota, halves_use_per_half_life) {
   EXPECT_EQ(decayed(1 << 20, Duration::days(100), day), 0);
   for (int hours = 1; hours < 24; ++hours) {
     const double exact = std::exp2(20.0 - hours / 24.0);
-    EXPECT_NEAR(static_cast<double>(decayed(1 << 20, Duration::hours(hours), day)), exact,
-                exact / 100);
+    EXPECT_NEAR(static_cast<double>(decayed(1 << 20, Duration::hours(hours), day)), exact, 1);
   }
+  std::int64_t small_steps = std::int64_t{1} << 40;
+  for (int minute = 0; minute < 24 * 60; ++minute) {
+    small_steps = decayed(small_steps, Duration::minutes(1), day);
+  }
+  EXPECT_NEAR(static_cast<double>(small_steps), std::exp2(39), std::exp2(39) / 1e5);
+}
+
+// 8 GPUs for a day: the first hours count less than the last ones, by the integral.
+TEST(Quota, what_is_held_decays_as_it_comes) {
+  const Duration day = Duration::days(1);
+  const double exact = 8000.0 * 86'400 / std::log(2) / 2;
+  const std::int64_t at_once = decayed(0, 8000, day, day);
+  EXPECT_NEAR(static_cast<double>(at_once), exact, exact / 1e6);
+  std::int64_t in_steps = 0;
+  for (int hour = 0; hour < 24; ++hour) in_steps = decayed(in_steps, 8000, Duration::hours(1), day);
+  EXPECT_NEAR(static_cast<double>(in_steps), exact, exact / 1e6);
+  EXPECT_EQ(decayed(77, 8000, Duration{}, day), 77);
+  EXPECT_EQ(decayed(1 << 20, 0, day, day), 1 << 19);
 }
 
 TEST(Quota, says_who_used_more_than_his_part) {
@@ -121,12 +138,71 @@ TEST(Quota, says_who_used_more_than_his_part) {
   const Index root = add_queue(s, "all");
   const Index a = add_queue(s, "a", root);
   const Index b = add_queue(s, "b", root);
-  s.queues[a].decayed_use = 3 << 20;
-  s.queues[b].decayed_use = 1 << 20;
+  s.queues[a].decayed_use = {3 << 20};
+  s.queues[b].decayed_use = {1 << 20};
   const auto over = overuse(s);
-  EXPECT_NEAR(static_cast<double>(over[a]), 500, 10);  // One and a half times its part.
-  EXPECT_LE(over[b], 0);
-  EXPECT_GT(over[a], over[b]);
+  EXPECT_NEAR(static_cast<double>(over[a]), 500, 100);    // One and a half times its part.
+  EXPECT_NEAR(static_cast<double>(over[b]), -1000, 100);  // Half of it.
+  EXPECT_NEAR(static_cast<double>(over[root]), 0, 1) << "nobody is beside it";
+  const Index idle = add_queue(s, "idle", root);
+  EXPECT_LT(overuse(s)[idle], overuse(s)[b] - 5000) << "it used nothing";
+}
+
+// Of a node with 64 cores, 512 GiB and 8 GPUs.
+std::vector<std::int64_t> hours_of(std::int64_t cores, std::int64_t gib, std::int64_t gpus) {
+  return {cores * 1000 * 3600, gib * 1024 * 3600, gpus * 1000 * 3600};
+}
+
+TEST(Quota, of_what_was_used_the_dominant_part_counts) {
+  Snapshot s = cluster(1);
+  const Index root = add_queue(s, "all");
+  const Index cores = add_queue(s, "cores", root);
+  const Index memory = add_queue(s, "memory", root);
+  const Index gpus = add_queue(s, "gpus", root);
+  s.queues[cores].decayed_use = hours_of(32, 64, 0);   // Half of the cores.
+  s.queues[memory].decayed_use = hours_of(1, 256, 0);  // Half of the memory.
+  s.queues[gpus].decayed_use = hours_of(8, 64, 4);     // Half of the GPUs.
+  auto over = overuse(s);
+  EXPECT_EQ(over[cores], over[memory]);
+  EXPECT_EQ(over[cores], over[gpus]);
+  EXPECT_NEAR(static_cast<double>(over[cores]), 0, 100) << "each a third of what was used";
+  s.queues[gpus].decayed_use = hours_of(8, 64, 8);
+  over = overuse(s);
+  EXPECT_NEAR(static_cast<double>(over[gpus] - over[cores]), 1000, 1) << "twice as much";
+  s.classes[0].gpus = 16;  // Of more there is, the same is a smaller part.
+  over = overuse(s);
+  EXPECT_EQ(over[gpus], over[cores]);
+  // What no node has is nobody's share.
+  s.queues[cores].decayed_use.resize(4);
+  s.queues[cores].decayed_use[kH100] = std::int64_t{1} << 60;
+  EXPECT_EQ(overuse(s), over);
+}
+
+// "mixed" filled the processors by one child and the memory by the other: together that is one node
+// for an hour, as it is for "plain", whose children both used processors. Adding up the children's
+// shares would say twice as much.
+TEST(Quota, a_parents_share_is_not_the_sum_of_its_childrens) {
+  Snapshot s = cluster(1);
+  const Index mixed = add_queue(s, "mixed");
+  const Index plain = add_queue(s, "plain");
+  const Index cores = add_queue(s, "cores", mixed);
+  const Index memory = add_queue(s, "memory", mixed);
+  const Index left = add_queue(s, "left", plain);
+  const Index right = add_queue(s, "right", plain);
+  s.queues[cores].decayed_use = hours_of(64, 0, 0);
+  s.queues[memory].decayed_use = hours_of(0, 512, 0);
+  s.queues[left].decayed_use = hours_of(32, 0, 0);
+  s.queues[right].decayed_use = hours_of(32, 0, 0);
+  const auto over = overuse(s);
+  EXPECT_EQ(over[mixed], over[plain]);
+  for (const Index child : {cores, memory, left, right}) {
+    EXPECT_LE(std::abs(over[child] - over[plain]), 1);
+  }
+  s.queues[cores].decayed_use = hours_of(128, 0, 0);  // Twice its sibling, and its parent twice.
+  const auto more = overuse(s);
+  EXPECT_GT(more[mixed], more[plain] + 900);
+  EXPECT_GT(more[cores], more[memory]);
+  EXPECT_GT(more[memory], more[left]) << "who is below a queue that used much waits with it";
 }
 
 TEST(Potential, entitles_the_best_that_fit_and_prefers_those_entitled_below) {

@@ -176,6 +176,12 @@ TEST(Explain, tells_scattered_from_full_and_impossible_from_closed) {
   s.nodes[1].health = NodeHealth::kCordoned;
   d = decide(s, policy, kNow, Budget{});
   EXPECT_EQ(reason_of(d, full), ReasonCode::kMaintenance);
+  s.nodes[1].health = NodeHealth::kHot;
+  d = decide(s, policy, kNow, Budget{});
+  EXPECT_EQ(reason_of(d, full), ReasonCode::kHot);
+  EXPECT_EQ(reason_of(d, impossible), ReasonCode::kTooLarge);
+  s.nodes[1].drain_at = kNow;  // When it has cooled down, it closes.
+  EXPECT_EQ(reason_of(decide(s, policy, kNow, Budget{}), full), ReasonCode::kMaintenance);
 }
 
 TEST(Elastic, grows_into_what_nobody_else_can_use) {
@@ -184,12 +190,35 @@ TEST(Elastic, grows_into_what_nobody_else_can_use) {
   const Index elastic = add_shape(s, 1, 1);
   s.shapes[elastic].groups[0].max = 8;
   const Index job = add_job(s, queue, elastic);
-  Decisions d = decide(s, Policy{}, kNow, Budget{});
-  apply(s, d, kNow);
-  d = decide(s, Policy{}, kNow, Budget{});
+  s.jobs[job].state = JobState::kRunning;
+  s.jobs[job].placement = {{1}, {{0, 0x01}}};
+  s.jobs[job].started = kNow - Duration::minutes(10);
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
   ASSERT_EQ(d.resize.size(), 1U);
   EXPECT_EQ(d.resize[0].job, job);
   EXPECT_EQ(d.resize[0].placement.counts[0], 6U);  // As far as the quota goes.
+  EXPECT_EQ(faults(s, Policy{}, kNow, d), std::vector<std::string>{});
+  s.jobs[job].started = kNow - Duration::minutes(9);  // It would start again, too soon.
+  EXPECT_TRUE(decide(s, Policy{}, kNow, Budget{}).resize.empty());
+}
+
+TEST(Elastic, starts_with_all_that_it_may_have) {
+  Snapshot s = cluster(1);
+  const Index queue = add_queue(s, "risk", kAbsent, 7);
+  const Index elastic = add_shape(s, 1, 1);
+  s.shapes[elastic].groups[0].max = 4;
+  const Index runs = add_job(s, queue, elastic);
+  s.jobs[runs].state = JobState::kRunning;
+  s.jobs[runs].placement = {{1}, {{0, 0x01}}};
+  s.jobs[runs].started = kNow;  // Nothing is kept for one that may not grow yet.
+  const Index first = add_job(s, queue, elastic);
+  const Index second = add_job(s, queue, elastic);
+  const Decisions d = decide(s, Policy{}, kNow, Budget{});
+  ASSERT_EQ(d.admit.size(), 2U);
+  EXPECT_TRUE(starts(d, first) && starts(d, second));
+  EXPECT_EQ(d.admit[0].placement.pods.size(), 3U) << "one each a round";
+  EXPECT_EQ(d.admit[1].placement.pods.size(), 3U);
+  EXPECT_TRUE(d.resize.empty());
   EXPECT_EQ(faults(s, Policy{}, kNow, d), std::vector<std::string>{});
 }
 

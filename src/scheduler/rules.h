@@ -30,9 +30,13 @@ ReasonCode class_rule(const NodeClass& node_class, const Shape& shape, const Tas
 
 ShapeRules shape_rules(const Snapshot& snapshot, const Shape& shape);
 
-// Whether new pods that may run until `end` may be put on the node.
+// Whether new pods that may run until `end` may be put on the node, or could if it had cooled down.
 inline bool open_until(const Node& node, Timestamp end) {
   return node.health == NodeHealth::kUp && node.drain_at >= end;
+}
+inline bool open_once_cool(const Node& node, Timestamp end) {
+  return (node.health == NodeHealth::kUp || node.health == NodeHealth::kHot) &&
+         node.drain_at >= end;
 }
 
 }  // namespace falaj::scheduler

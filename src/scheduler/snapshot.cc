@@ -65,6 +65,10 @@ Status check_queue(const Snapshot& s, std::size_t i, std::vector<std::uint8_t>& 
   if (depth[i] > kMaxDepth) return wrong("queue", i, "more than 8 queues above one another");
   if (q.weight < 1 || q.weight > 1'000'000'000)
     return wrong("queue", i, "its weight is not positive");
+  if (q.decayed_use.size() > s.flavors.size()) return wrong("queue", i, "used what there is not");
+  for (const std::int64_t used : q.decayed_use) {
+    if (used < 0) return wrong("queue", i, "used less than nothing");
+  }
   std::uint32_t seen = 0;
   for (const Quota& quota : q.quotas) {
     if (quota.flavor >= s.flavors.size())

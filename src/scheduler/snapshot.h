@@ -76,7 +76,8 @@ struct Node {
   Index zone = 0;  // Where its bytes are: position in Snapshot::zones.
   std::array<Index, 3>
       domain{};  // NVLink domain, rack, block: dense numbers, each within the next.
-  NodeHealth health = NodeHealth::kUp;    // Only kUp gets new pods; on kDown nothing runs.
+  // Only kUp gets new pods; what runs goes on while it is kHot or kCordoned. On kDown nothing runs.
+  NodeHealth health = NodeHealth::kUp;
   Timestamp drain_at = Timestamp::max();  // Begin of the next maintenance window.
   std::int64_t power_cap = kUnlimited;    // Watts for its GPUs together.
 };
@@ -104,9 +105,11 @@ enum class WithinQueue : std::uint8_t { kNever, kLowerPriority, kSubmittedLater 
 struct Queue {
   std::string name;
   Index parent = kAbsent;  // A smaller position than its own. Queues below one parent are a cohort.
-  std::vector<Quota> quotas;     // A flavor that is not listed has nominal 0.
-  std::int64_t weight = 1000;    // Its part of what is shared, in thousandths.
-  std::int64_t decayed_use = 0;  // Weighted unit-seconds used, halved per half-life: see quota.h.
+  std::vector<Quota> quotas;   // A flavor that is not listed has nominal 0.
+  std::int64_t weight = 1000;  // Its part of what is shared, in thousandths.
+  // What its own jobs used of each flavor, in unit-seconds, halved per half-life (quota.h). Flavors
+  // past its end: nothing.
+  std::vector<std::int64_t> decayed_use;
   Reclaim reclaim = Reclaim::kAny;  // Whom its jobs may push out of other queues, by any right.
   WithinQueue within = WithinQueue::kLowerPriority;
   Duration min_run = Duration{};  // Its jobs run at least so long between preemptions.

@@ -48,7 +48,7 @@ Reason never_starts(const Snapshot& snapshot, const Policy& policy, Index positi
   Gang gang;
   gang.shape = &shape;
   gang.rules = &rules;
-  gang.any_health = 1;
+  gang.doors = Gang::Doors::kAll;
   for (const TaskGroup& group : shape.groups) gang.counts.push_back(group.min);
   Reason reason;
   reason.code = ReasonCode::kTooLarge;

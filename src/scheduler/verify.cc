@@ -40,9 +40,6 @@ struct Verifier {
     const Duration known = job.remaining_p90.nanos > 0 ? job.remaining_p90 : p.unknown_run;
     return std::min(std::max(known, job.remaining_p50), job.max_run);
   }
-  Duration latest(const Job& job) const {
-    return job.max_run == Duration::max() ? upper(job) : job.max_run;
-  }
 
   // --- Outcomes: one for everybody who waits, of whole gangs; and from them who holds what.
   void whole(Index job, const Placement& where) {
@@ -108,8 +105,9 @@ struct Verifier {
       }
       for (const auto zones : want.data_zones) need("zone", job, zones >> node.zone & 1U);
       need("closed", job, node.health == NodeHealth::kUp);
-      const Duration until = node.drain_at - now;
-      need("closed", job, node.drain_at == Timestamp::max() || until >= latest(s.jobs[job]));
+      const Job& j = s.jobs[job];
+      const Duration most = j.max_run == Duration::max() ? upper(j) : j.max_run;
+      need("closed", job, node.drain_at == Timestamp::max() || node.drain_at - now >= most);
       need("far", job, domain(at.node) == domain(where.pods[0].node));
       need("label", job, (want.labels_required & ~c.labels) == 0);
       need("label", job, (want.labels_forbidden & c.labels) == 0);

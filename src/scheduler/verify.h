@@ -1,8 +1,6 @@
 // scheduler/verify.h — checks decisions against the rules without knowing how they were found.
-//
-// Shares only types and their bytes with decide(), counts all again, and is slow and short: this
-// page and verify.cc are what one reads to trust that no rule is broken and that preemption ends.
-// Whether order, shares and rights are those of the policy: conform.h.
+// It shares only types and their bytes with decide() and counts all again. This page and verify.cc
+// are what one reads to trust that no rule is broken and that preemption ends. See also conform.h.
 #pragma once
 
 #include <map>
@@ -12,7 +10,6 @@
 
 namespace falaj::scheduler {
 using Holding = std::map<Index, const Placement*>;  // Who holds which place at one moment.
-
 struct Violation {
   std::string_view rule;  // As need() in verify.cc names it.
   std::uint64_t job = 0;  // Its id.

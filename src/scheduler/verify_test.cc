@@ -327,6 +327,14 @@ TEST_F(Planted, an_order_and_a_share_that_the_policy_does_not_give) {
   policy.order.size = -9000;
   EXPECT_TRUE(strays("order"));
   policy.order.size = 1000;
+  EXPECT_FALSE(strays("order"));
+  policy.order.share = 100'000;
+  EXPECT_FALSE(strays("order")) << "nobody has used anything";
+  s.queues[b].decayed_use = {0, 1'000'000'000};
+  EXPECT_FALSE(strays("order")) << "who used more goes later, as it did";
+  s.queues[a].decayed_use = {2'000'000'000};
+  EXPECT_TRUE(strays("order"));
+  policy.order.share = 0;
   s.queues[b].weight = 1;
   EXPECT_FALSE(strays("entitled"));  // Nobody asks for more than is its own but a, the only one.
   d.certificate.entitled[b][kA100] += 1;

@@ -8,6 +8,7 @@
 namespace falaj::serving {
 namespace {
 
+constexpr std::int64_t kVersionsMax = 32;
 constexpr std::int64_t kCacheBytesMin = 64 << 10;
 constexpr Duration kIdleMin = Duration::seconds(1);
 constexpr Duration kIdleMax = Duration::hours(365 * 24);
@@ -65,6 +66,66 @@ Result<Labels> decode_labels(const Value& value, const std::string& where) {
   return labels;
 }
 
+Result<Deployment::Fallback> decode_fallback(const Value& value, const std::string& model,
+                                             const std::string& where) {
+  Fields fields(value, where);
+  Deployment::Fallback fallback;
+  fallback.model = FALAJ_TRY(fields.text("model", model));
+  FALAJ_TRY(check_name("model", fallback.model));
+  if (value.has("version") == value.has("alias")) {
+    return Error(ErrorId::kInvalidArgument, where + ": give 'alias' or 'version'");
+  }
+  fallback.alias = FALAJ_TRY(fields.text("alias"));
+  if (value.has("alias")) FALAJ_TRY(check_name("alias", fallback.alias));
+  if (value.has("version")) {
+    fallback.version = FALAJ_TRY(fields.integer("version", 1, 1, 1'000'000'000));
+  }
+  FALAJ_TRY(fields.finish());
+  return fallback;
+}
+
+Result<Deployment::Versions> decode_versions(const Value& value, const std::string& where) {
+  using Which = Deployment::Versions::Which;
+  Deployment::Versions versions;
+  const Error wrong(ErrorId::kOutOfRange,
+                    where + ": 'versions' must be all, {latest: 2} or a list of numbers, at most " +
+                        std::to_string(kVersionsMax));
+  if (value.is_string() && value.as_string() == "all") {
+    versions.which = Which::kAll;
+  } else if (value.is_object()) {
+    Fields fields(value, where + " versions");
+    versions.which = Which::kLatest;
+    versions.latest = FALAJ_TRY(fields.integer("latest", 0, 0, kVersionsMax));
+    FALAJ_TRY(fields.finish());
+    if (versions.latest == 0) return wrong;
+  } else if (value.is_array() && value.as_array().size() <= std::size_t{kVersionsMax}) {
+    versions.which = Which::kListed;
+    for (const Value& each : value.as_array()) {
+      if (!each.is_int() || each.as_int() < 1) return wrong;
+      versions.listed.push_back(each.as_int());
+    }
+  } else {
+    return wrong;
+  }
+  return versions;
+}
+
+// When it may be unloaded until the next request.
+Status decode_scale(const Value& value, const std::string& where, Deployment& deployment) {
+  Fields fields(value, where);
+  deployment.idle = FALAJ_TRY(fields.duration("idle", Duration{}));
+  // Who says when it may be unloaded has clients that wait for it to be loaded.
+  const std::string full = FALAJ_TRY(fields.choice("when_full", {"unload", "stay"}));
+  if (full == "unload") deployment.when_full = Deployment::WhenFull::kUnload;
+  FALAJ_TRY(fields.finish());
+  const bool sound = deployment.idle >= kIdleMin && deployment.idle <= kIdleMax;
+  if (value.has("idle") && !sound) {
+    return Error(ErrorId::kOutOfRange,
+                 where + ": 'idle' must be a time such as 10m, from 1s to 365d");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Deployment> decode_deployment(const storage::Object& object) {
@@ -102,13 +163,8 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
     deployment.cache = FALAJ_TRY(decode_cache(cache, fields.where() + " cache"));
   }
   const Value scale = FALAJ_TRY(fields.object("scale"));
-  Fields scaling(scale, fields.where() + " scale");
-  deployment.idle = FALAJ_TRY(scaling.duration("idle", Duration{}));
-  FALAJ_TRY(scaling.finish());
-  const bool sound = deployment.idle >= kIdleMin && deployment.idle <= kIdleMax;
-  if (scale.has("idle") && !sound) {
-    return Error(ErrorId::kOutOfRange,
-                 scaling.where() + ": 'idle' must be a time such as 10m, from 1s to 365d");
+  if (object.spec.has("scale")) {
+    FALAJ_TRY(decode_scale(scale, fields.where() + " scale", deployment));
   }
   const Value record = FALAJ_TRY(fields.object("record"));
   if (object.spec.has("record")) {
@@ -117,6 +173,15 @@ Result<Deployment> decode_deployment(const storage::Object& object) {
   const Value labels = FALAJ_TRY(fields.object("labels"));
   if (object.spec.has("labels")) {
     deployment.labels = FALAJ_TRY(decode_labels(labels, fields.where() + " labels"));
+  }
+  const Value fallback = FALAJ_TRY(fields.object("fallback"));
+  if (object.spec.has("fallback")) {
+    deployment.fallback =
+        FALAJ_TRY(decode_fallback(fallback, deployment.model, fields.where() + " fallback"));
+  }
+  const Value& versions = fields.any("versions");
+  if (!versions.is_null()) {
+    deployment.versions = FALAJ_TRY(decode_versions(versions, fields.where()));
   }
   const Value& graph = fields.any("graph");
   const Value& answers = fields.any("answers");
@@ -141,6 +206,9 @@ std::vector<storage::KindInfo> kinds() {
       if (step.model.empty() || step.model == deployment.model) continue;
       references.push_back({"Model", object.project, step.model});
     }
+    if (deployment.fallback.has_value() && deployment.fallback->model != deployment.model) {
+      references.push_back({"Model", object.project, deployment.fallback->model});
+    }
     if (!deployment.feature_service.empty()) {
       references.push_back({"FeatureService", object.project, deployment.feature_service});
     }
@@ -162,6 +230,7 @@ Value to_value(const DeploymentStatus& status) {
   value["rows"] = status.rows;
   value["p50_ms"] = status.p50_ms;
   value["p99_ms"] = status.p99_ms;
+  value["memory_bytes"] = status.memory_bytes;
   value["since"] = status.since == Timestamp{} ? Value() : Value(to_rfc3339(status.since));
   return value;
 }

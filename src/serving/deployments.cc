@@ -40,6 +40,10 @@ const MetricInfo kRefused{
     "falaj_serving_refused_total",
     "Requests refused because they would be late, or given up because their caller left.",
     MetricKind::kCounter, kLabels};
+const MetricInfo kFallbacks{
+    "falaj_serving_fallback_total",
+    "Requests answered by the deployment's fallback because this version would have been late.",
+    MetricKind::kCounter, kLabels};
 const MetricInfo kPhaseSeconds{
     "falaj_serving_phase_seconds",
     "Where the time of an answered request went: parse, authorise, features, queue, batch, "
@@ -88,13 +92,6 @@ Result<std::vector<std::uint32_t>> map_columns(const std::vector<std::string>& f
   return columns;
 }
 
-void add_phase_figures(const Series& series, DeploymentStatus& status) {
-  for (std::size_t i = 0; i < kPhases.size(); ++i) {
-    const telemetry::HistogramSnapshot seconds = series.phases[i]->snapshot();
-    status.phases[i] = {seconds.count, seconds.sum_seconds};
-  }
-}
-
 // Whether a rollout shares this request.
 bool is_shared(const LiveModel& live, MayShare share) {
   return live.split != nullptr && share == MayShare::kYes &&
@@ -124,11 +121,13 @@ Deployments::Deployments(storage::SqlStore& sql, registry::Models& models, featu
                      {},
                      {}}) {
   for (const MetricInfo& info :
-       {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused, kPhaseSeconds}) {
+       {kRequests, kErrors, kRows, kSeconds, kJoined, kRefused, kFallbacks, kPhaseSeconds}) {
     metrics.declare(info);
   }
   declare_cache_metrics(metrics);
   declare_idle_metrics(metrics);
+  declare_memory_metrics(metrics);
+  limit({std::max(1U, std::thread::hardware_concurrency()), {}});
   impl_->publish({});
 }
 
@@ -150,12 +149,19 @@ Status Deployments::tick() {
       }));
   Table next = *impl_->table.load();
   impl_->drop_removed(objects, next);
+  // Those that stay come first: what is left is for those that may leave.
+  std::stable_partition(objects.begin(), objects.end(), [](const storage::Object& object) {
+    const Result<Deployment> declared = decode_deployment(object);
+    return declared.ok() && !may_leave(*declared);
+  });
   Status first_failure;
   for (const storage::Object& object : objects) {
     // One deployment that cannot be brought up must not hold back the others.
     const Status done = impl_->reconcile(object, next);
     if (!done.ok() && first_failure.ok()) first_failure = done;
   }
+  const Status fetched = impl_->prefetch(objects, next);
+  if (first_failure.ok()) first_failure = fetched;
   return first_failure;
 }
 
@@ -198,6 +204,8 @@ Status Deployments::unload(const security::RequestContext& context, const std::s
 
 Status Deployments::load(const security::RequestContext& context, const std::string& deployment) {
   const KeyLess::View key{context.project.str(), deployment};
+  // It may be declared just now, and not seen yet.
+  if (!impl_->table.load()->contains(key)) static_cast<void>(tick());
   {
     MutexLock lock(impl_->ticking);
     Table next = *impl_->table.load();
@@ -213,6 +221,7 @@ Status Deployments::load(const security::RequestContext& context, const std::str
     }
     slot.unloaded = false;
     slot.rest = Slot::Rest::kAwake;
+    slot.asked = true;
     slot.failed_version = 0;
     impl_->publish(next);
   }
@@ -272,15 +281,16 @@ Status Deployments::Impl::reconcile(const storage::Object& object, Table& next) 
   if (tried) return {};
   if (slot.live == nullptr) publish(next);  // Shown as loading meanwhile.
 
-  const Status done = bring_up(object, slot, *version);
+  const Status done = bring_up(object, slot, *version, next);
+  slot.asked = false;
   publish(next);
   return done;
 }
 
 // Loads what is wanted and flips to it. On failure the slot keeps what it had.
-Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
-                                   std::int64_t version) {
-  Result<std::shared_ptr<const LiveModel>> loaded = load(object, slot, version);
+Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot, std::int64_t version,
+                                   Table& next) {
+  Result<std::shared_ptr<const LiveModel>> loaded = load_into_room(object, slot, version, next);
   if (loaded.ok() && *loaded == slot.live) {
     slot.state = "ready";
     slot.error.clear();
@@ -291,6 +301,9 @@ Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
   if (!loaded.ok() && before == 0 && loaded.error().id == ErrorId::kModelNotReady) {
     slot.error = loaded.error().message;  // A step waits for its model's first version.
     return {};
+  }
+  if (!loaded.ok() && before == 0 && is_full(loaded.error()) && may_leave(slot.declared)) {
+    return rest_unloaded(object, slot, version, loaded.error());
   }
   if (!loaded.ok()) {
     const bool news = slot.error != loaded.error().message;
@@ -318,10 +331,12 @@ Status Deployments::Impl::bring_up(const storage::Object& object, Slot& slot,
     detail["onnx"] = fresh.version.onnx.str();
     if (!fresh.runtime.empty()) detail["runtime"] = fresh.runtime;
     if (fresh.graph != nullptr) detail["graph"] = steps_value(*fresh.graph);
+    detail["memory_bytes"] = bytes_of(fresh);
     FALAJ_TRY(remember(&fresh, object, "deployment.serve", std::move(detail)));
     slot.since = clock.now();
   }
   slot.live = std::move(*loaded);
+  slot.for_memory = false;
   slot.state = "ready";
   slot.error.clear();
   slot.failed_version = 0;
@@ -354,6 +369,8 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
     fresh->series = series(*fresh);
   }
   FALAJ_TRY(add_graph(slot.declared, slot.live.get(), *fresh));
+  FALAJ_TRY(add_fallback(slot.declared, slot.live.get(), *fresh));
+  FALAJ_TRY(add_versions(object, slot, *fresh));
   fresh->alias = slot.declared.alias;
   fresh->slo = slot.declared.slo;
   add_batcher(slot.declared, *fresh);
@@ -369,7 +386,8 @@ Result<std::shared_ptr<const LiveModel>> Deployments::Impl::load(const storage::
   if (same_model && fresh->session == slot.live->session && fresh->plan == slot.live->plan &&
       fresh->alias == slot.live->alias && fresh->slo == slot.live->slo &&
       fresh->batcher == slot.live->batcher && fresh->cached == slot.live->cached &&
-      fresh->recorder == slot.live->recorder && fresh->labels == slot.live->labels) {
+      fresh->recorder == slot.live->recorder && fresh->labels == slot.live->labels &&
+      fresh->fallback == slot.live->fallback && fresh->others == slot.live->others) {
     return slot.live;
   }
   return std::shared_ptr<const LiveModel>(std::move(fresh));
@@ -384,18 +402,6 @@ Result<Runtime*> Deployments::Impl::runtime_named(const std::string& name) const
   return Error(ErrorId::kRuntimeUnavailable, "this server has no runtime '" + name +
                                                  "'; the setting serving.runtimes names " +
                                                  (known.empty() ? "none" : known));
-}
-
-Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
-    const registry::ModelVersion& version, const std::string& runtime_name) {
-  Runtime* const chosen = FALAJ_TRY(runtime_named(runtime_name));
-  const std::string what =
-      "model '" + version.model + "' version " + std::to_string(version.version);
-  const Result<std::string> bytes = models.load_onnx(version);
-  if (!bytes.ok()) return bytes.error();
-  Result<std::unique_ptr<Session>> session = chosen->load_bytes(*bytes);
-  if (!session.ok()) return session.error().within(what);
-  return std::shared_ptr<Session>(std::move(session).value());
 }
 
 Status Deployments::Impl::add_features(const Deployment& declared, LiveModel& live) {
@@ -434,14 +440,15 @@ void Deployments::Impl::add_batcher(const Deployment& declared, LiveModel& live)
   live.rows_together = declared.batch == Deployment::Batch::kNever
                            ? 1
                            : batching::rows_that_agree(*live.session, kTrialLimit);
-  const std::size_t runners = std::max(1U, std::thread::hardware_concurrency());
   live.batcher = std::make_shared<batching::Batcher>(
-      live.session, batching::BatcherOptions{runners, live.rows_together, monotonic_nanos});
+      live.session, batching::BatcherOptions{processors, live.rows_together, steady});
 }
 
 std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
+  const std::string number = std::to_string(live.version.version);
+  const bool own = live.stands_in_for.empty();
   const std::vector<std::string> values{live.project, live.deployment,
-                                        std::to_string(live.version.version)};
+                                        own ? number : live.version.model + "/" + number};
   auto made = std::shared_ptr<Series>(new Series{live.project + "/" + live.deployment,
                                                  metrics.counter(kRequests, values),
                                                  metrics.counter(kErrors, values),
@@ -449,6 +456,7 @@ std::shared_ptr<Series> Deployments::Impl::series(const LiveModel& live) {
                                                  metrics.histogram(kSeconds, values),
                                                  metrics.counter(kJoined, values),
                                                  metrics.counter(kRefused, values),
+                                                 metrics.counter(kFallbacks, values),
                                                  {}});
   for (const Phase phase : kPhases) {
     made->phases[static_cast<std::size_t>(phase)] = &metrics.histogram(
@@ -642,7 +650,7 @@ void Deployments::infer(const std::shared_ptr<const LiveModel>& live, InferJob j
     return done(impl_->run(*live, job, nanos));
   }
   if (live->cached != nullptr) return impl_->infer_cached(live, std::move(job), std::move(done));
-  impl_->submit(live, std::move(job), monotonic_nanos(), std::move(done));
+  impl_->submit(live, std::move(job), impl_->steady(), std::move(done));
 }
 
 void Deployments::Impl::submit(const std::shared_ptr<const LiveModel>& live, InferJob job,
@@ -653,11 +661,17 @@ void Deployments::Impl::submit(const std::shared_ptr<const LiveModel>& live, Inf
   queued.order.deadline = deadline_of(*live, job, begun, clock.now());
   queued.inputs = std::move(job.inputs);
   queued.gone = std::move(job.gone);
-  queued.done = [this, live, begun, id = std::move(job.request_id), done = std::move(done)](
+  queued.done = [this, live, begun, order = queued.order, gone = queued.gone,
+                 id = std::move(job.request_id), done = std::move(done)](
                     batching::Outcome outcome, const std::vector<Tensor>& inputs) {
     // What was refused or given up says nothing about the model: it counts apart.
-    const bool ran = outcome.outputs.ok() || (outcome.outputs.error().id != ErrorId::kOverloaded &&
-                                              outcome.outputs.error().code != Code::kCancelled);
+    const bool late = !outcome.outputs.ok() && outcome.outputs.error().id == ErrorId::kOverloaded;
+    const bool ran =
+        outcome.outputs.ok() || (!late && outcome.outputs.error().code != Code::kCancelled);
+    if (late && live->fallback != nullptr &&
+        fall_back(live, {inputs, order, gone, nullptr}, id, begun, done)) {
+      return;
+    }
     if (live->series != nullptr && !ran) live->series->refused.add();
     if (!ran) return done(outcome.outputs.error());
     if (live->series != nullptr && outcome.runs == 0) live->series->joined.add();
@@ -668,9 +682,9 @@ void Deployments::Impl::submit(const std::shared_ptr<const LiveModel>& live, Inf
 
 Result<Inference> Deployments::Impl::run_model(const LiveModel& live, const InferJob& job,
                                                std::int64_t& nanos) const {
-  const std::int64_t begun = monotonic_nanos();
+  const std::int64_t begun = steady();
   Result<std::vector<Tensor>> outputs = live.session->run(job.inputs);
-  nanos = monotonic_nanos() - begun;
+  nanos = steady() - begun;
   PhaseTimes times;
   times[Phase::kExecute] = nanos;
   return finished(live, std::move(outputs), job.inputs, job.request_id, begun, times);
@@ -690,7 +704,7 @@ Result<Inference> Deployments::Impl::finished(const LiveModel& live,
       live.series->errors.add();
     }
     live.series->requests.add();
-    live.series->seconds.observe_nanos(monotonic_nanos() - begun);
+    live.series->seconds.observe_nanos(steady() - begun);
   }
   if (!outputs.ok()) return outputs.error();
   return Inference{live.version.version, std::move(outputs).value(), Inference::Cache::kNone,
@@ -707,10 +721,13 @@ Result<std::shared_ptr<const LiveModel>> Deployments::prepare(
   beside.declared = found->second.declared;
   beside.answers = found->second.answers;
   beside.live = before;
+  // The one that serves has these; who takes over takes them over.
+  beside.declared.fallback.reset();
+  beside.declared.versions = {};
   storage::Object object;
   object.project = project.str();
   object.name = deployment;
-  return impl_->load(object, beside, version);
+  return impl_->load_beside(object, beside, version);
 }
 
 Status Deployments::share(const ProjectName& project, const std::string& deployment,
@@ -728,50 +745,6 @@ Status Deployments::share(const ProjectName& project, const std::string& deploym
   found->second.live = std::move(changed);
   impl_->publish(next);
   return {};
-}
-
-std::vector<DeploymentStatus> Deployments::status() const {
-  const std::shared_ptr<const Table> table = impl_->table.load();
-  std::vector<DeploymentStatus> statuses;
-  for (const auto& [key, slot] : *table) {
-    DeploymentStatus status;
-    status.project = key.first;
-    status.name = key.second;
-    status.model = slot.declared.model;
-    status.alias = slot.declared.alias;
-    status.state = slot.state;
-    status.error = slot.error;
-    status.since = slot.since;
-    status.version = slot.rest == Slot::Rest::kAsleep ? slot.slept_version : 0;
-    if (slot.live != nullptr) {
-      const Series& series = *slot.live->series;
-      const telemetry::HistogramSnapshot seconds = series.seconds.snapshot();
-      status.version = slot.live->version.version;
-      status.requests = series.requests.value();
-      status.errors = series.errors.value();
-      status.rows = series.rows.value();
-      status.joined = series.joined.value();
-      status.refused = series.refused.value();
-      status.waiting = slot.live->batcher == nullptr ? 0 : slot.live->batcher->waiting();
-      add_phase_figures(series, status);
-      add_cache_figures(*slot.live, status);
-      status.last_request = Timestamp{series.last_nanos.load(std::memory_order_relaxed)};
-      status.seconds_total = seconds.sum_seconds;
-      status.p50_ms = seconds.quantile_seconds(0.5) * 1e3;
-      status.p99_ms = seconds.quantile_seconds(0.99) * 1e3;
-      status.latency = seconds;
-    }
-    statuses.push_back(std::move(status));
-  }
-  return statuses;
-}
-
-std::vector<DeploymentStatus> Deployments::unready() const {
-  std::vector<DeploymentStatus> statuses = status();
-  std::erase_if(statuses, [](const DeploymentStatus& each) {
-    return each.version != 0 || each.state != "failed";
-  });
-  return statuses;
 }
 
 }  // namespace falaj::serving

@@ -5,8 +5,6 @@
 // leaves the old one serving, and says why in the status.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -21,6 +19,8 @@
 #include "registry/models.h"
 #include "security/audit.h"
 #include "serving/batching/batcher.h"
+#include "serving/budget/memory_budget.h"
+#include "serving/deployment_status.h"
 #include "serving/explain/explain.h"
 #include "serving/graph/graph_session.h"
 #include "serving/phases.h"
@@ -40,9 +40,12 @@ using Labels = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 // kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1,
 //                           slo: {p99: 20ms}, batch: auto | never, runtime: openvino,
-//                           cache: {bytes: 64Mi, shared: caller | project}, scale: {idle: 10m},
+//                           cache: {bytes: 64Mi, shared: caller | project},
+//                           scale: {idle: 10m, when_full: unload | stay},
 //                           record: {share: 1%, requests: 1000, age: 7d},
 //                           labels: {probabilities: [no, yes]},
+//                           fallback: {model: fraud_small, alias: champion | version: 1},
+//                           versions: all | {latest: 2} | [1, 3],
 //                           graph: [steps], answers: [tensors]}  (graph/declaration.h)
 struct Deployment {
   std::string name;
@@ -65,8 +68,25 @@ struct Deployment {
   Cache cache;
   std::string runtime;  // By the name it was offered under; "": the server's own.
   Duration idle{};      // Unused for so long, it is unloaded until the next request; 0: never.
+  // Whether it may be unloaded until the next request when another needs its memory.
+  enum class WhenFull : std::uint8_t { kStay, kUnload };
+  WhenFull when_full = WhenFull::kStay;
   rollout::RecordRule record;  // Which requests are kept to be replayed.
   Labels labels;
+  // Who answers to tensors, before a request is refused for want of time.
+  struct Fallback {
+    std::string model;
+    std::string alias;
+    std::optional<std::int64_t> version;
+  };
+  std::optional<Fallback> fallback;
+  // Further versions of the model that answer whoever names them.
+  struct Versions {
+    enum class Which : std::uint8_t { kNone, kAll, kLatest, kListed } which = Which::kNone;
+    std::int64_t latest = 0;
+    std::vector<std::int64_t> listed;
+  };
+  Versions versions;
   Graph graph;  // Empty: the model alone.
 };
 Result<Deployment> decode_deployment(const storage::Object& object);
@@ -94,56 +114,23 @@ struct LiveModel {
   std::shared_ptr<Cached> cached;               // Null: answers are not kept.
   std::shared_ptr<const Labels> labels;         // Null: classes have no names.
   std::shared_ptr<rollout::Recorder> recorder;  // Null: requests are not recorded.
+  // What answers instead when this one would be late; it has none itself. Null: nothing does.
+  std::shared_ptr<const LiveModel> fallback;
+  // Further versions, which answer who names them; they have none of these themselves. By number.
+  std::vector<std::shared_ptr<const LiveModel>> others;
+  // Of a fallback by another model: the deployment's, whose rows these are not.
+  std::string stands_in_for;
   // While a rollout shares its traffic; null otherwise, and then requests pay nothing for it.
   std::shared_ptr<const rollout::Split> split;
 };
 
+// The one of that number among it and its others; null: it does not serve.
+std::shared_ptr<const LiveModel> version_of(const std::shared_ptr<const LiveModel>& live,
+                                            std::int64_t version);
 // Names the file that answers; of a graph all of them, and its declaration.
 std::string digest_of(const LiveModel& live);
 // Whether its rows are those of the deployment's model, which monitors compare with its training.
 bool has_rows_of_model(const LiveModel& live);
-
-struct DeploymentStatus {
-  std::string project;
-  std::string name;
-  std::string model;
-  std::string alias;         // The alias it follows; "" when its version is pinned.
-  std::int64_t version = 0;  // 0: nothing serves yet.
-  std::string state;         // "ready", "loading", "failed", "unloaded", "idle"
-  std::string error;
-  std::uint64_t requests = 0;
-  std::uint64_t errors = 0;
-  double p50_ms = 0;
-  double p99_ms = 0;
-  std::uint64_t rows = 0;    // That the model predicted; a request may bring many.
-  double seconds_total = 0;  // Time spent on all requests.
-  std::uint64_t joined = 0;  // Requests that ran along with another.
-  // Answers that were kept, and questions that were run for because there was none; with the time
-  // that looking, reading and keeping took. Requests that waited for an equal one are `joined`.
-  std::uint64_t cache_hits = 0;
-  std::uint64_t cache_misses = 0;
-  double cache_hit_seconds = 0;
-  double cache_miss_seconds = 0;
-  // Requests that were answered over the network, by phase (phases.h), of all versions.
-  struct PhaseFigure {
-    std::uint64_t count = 0;
-    double seconds = 0;
-  };
-  std::array<PhaseFigure, kPhases.size()> phases{};
-  const PhaseFigure& of(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
-  std::uint64_t refused = 0;  // For being too late, or too many.
-  std::size_t waiting = 0;    // Requests that wait for a run now.
-  Timestamp last_request{};   // 1970: none yet.
-  Timestamp since{};
-  telemetry::HistogramSnapshot latency;  // Of `version` alone; not part of to_value().
-
-  std::uint64_t succeeded() const { return requests - std::min(errors, requests); }
-  // Requests that the model ran for, and its runs: those that ran along with another had none of
-  // their own, nor had those of the cache.
-  std::uint64_t computed() const { return succeeded() - std::min(cache_hits, succeeded()); }
-  std::uint64_t runs() const { return computed() - std::min(joined, computed()); }
-};
-Value to_value(const DeploymentStatus& status);
 
 struct EntityPrediction {
   float score = 0;
@@ -160,6 +147,8 @@ struct Inference {
   // request at the same time.
   enum class Cache : std::uint8_t { kNone, kMiss, kHit, kJoined } cache = Cache::kNone;
   PhaseTimes times = {};  // Queue, batch and execute.
+  std::shared_ptr<const LiveModel> fallback =
+      nullptr;  // That answered; null: the deployment's own.
 };
 std::string_view cache_word(Inference::Cache cache);  // "", "miss", "hit", "joined"
 
@@ -171,6 +160,15 @@ class Deployments {
               Runtime& runtime, PredictionSink& sink, security::Audit& audit,
               telemetry::Metrics& metrics, const Clock& clock);
   ~Deployments();
+
+  // How much of the machine all models may have together. Before the first tick(); without it every
+  // processor, and as much memory as there is.
+  struct Limits {
+    unsigned processors = 1;  // Of which each model runs on so many at once.
+    budget::BudgetOptions memory{};
+    std::function<std::int64_t()> nanos = monotonic_nanos;  // What deadlines go by.
+  };
+  void limit(const Limits& limits);
 
   // Another runtime, for Deployments that name it. Before the first tick().
   void offer(const std::string& name, std::unique_ptr<Runtime> runtime);
@@ -204,16 +202,16 @@ class Deployments {
                                                 const std::string& deployment) const;
   // The same, and one that is idle is loaded first, on this thread, while all others who ask for it
   // wait: for as long as it takes on the first, no later than `deadline` and for 30 s at most on
-  // the others (FJ-5040). Not on an event loop, unless may_be_idle() says
-  // no.
+  // the others (FJ-5040). Not on an event loop, unless may_wait() says no.
   Result<std::shared_ptr<const LiveModel>> find_awake(const ProjectName& project,
                                                       const std::string& deployment,
                                                       Timestamp deadline = Timestamp::max()) const;
   // Whether it is unloaded until somebody asks, or about to be. Never blocks.
   bool is_idle(const ProjectName& project, const std::string& deployment) const;
-  // The same of any project's, by "name" or "project.name": whether to ask off the event loop. A
-  // tick at least passes between the first yes and the unloading: who was told no has time to ask.
-  bool may_be_idle(std::string_view named) const;
+  // Whether to ask off the event loop, of any project's, by "name" or "project.name": it is idle,
+  // or its model is in a process of its own. A tick at least passes between the first yes and the
+  // unloading: who was told no has time to ask.
+  bool may_wait(std::string_view named) const;
   // The projects that have a deployment of this name. Never blocks.
   std::vector<std::string> projects_with(std::string_view deployment) const;
   // Entity ids in, prediction out: reads the features in this process, scores, offers the record to
@@ -245,7 +243,8 @@ class Deployments {
                           const std::string& request_id, MayShare share = MayShare::kYes) const;
 
   // The same, begun now: `done` is called once, on this thread or on one that runs the model
-  // already. FJ-5040 for a request that would not be answered in time. While a rollout shares the
+  // already. A request that would not be answered in time goes to the fallback; FJ-5040 when there
+  // is none, or it would be late too. While a rollout shares the
   // traffic nothing waits and nothing runs together; each arm has its own answers in the cache.
   void infer(const std::shared_ptr<const LiveModel>& live, InferJob job, InferDone done) const;
 

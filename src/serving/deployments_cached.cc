@@ -43,7 +43,8 @@ std::vector<ResponseCache::Waiter> keep_answer(const Cached& cached, const Sha25
 }
 
 KeptOutputs outputs_of(Result<Inference>& answer) {
-  if (!answer.ok()) return nullptr;
+  // What a fallback answered is not this model's answer.
+  if (!answer.ok() || answer->fallback != nullptr) return nullptr;
   answer->cache = Inference::Cache::kMiss;
   return std::make_shared<const std::vector<Tensor>>(answer->outputs);
 }
@@ -148,21 +149,21 @@ Inference Deployments::Impl::kept_answer(const LiveModel& live, const InferJob& 
                                          const KeptOutputs& outputs, Inference::Cache how,
                                          std::int64_t begun) const {
   Inference answer{live.version.version, *outputs, how, {}};
-  if (how == Inference::Cache::kJoined) answer.times[Phase::kQueue] = monotonic_nanos() - begun;
+  if (how == Inference::Cache::kJoined) answer.times[Phase::kQueue] = steady() - begun;
   if (live.series == nullptr) return answer;
   // It was answered, if not computed: monitors see it, and rows that were predicted do not grow.
   log_rows(live, job.inputs, answer.outputs, job.request_id);
   live.series->requests.add();
-  const std::int64_t nanos = monotonic_nanos() - begun;
-  live.series->seconds.observe_nanos(nanos);
-  if (how == Inference::Cache::kHit) live.cached->hits.observe_nanos(nanos);
+  const std::int64_t took = steady() - begun;
+  live.series->seconds.observe_nanos(took);
+  if (how == Inference::Cache::kHit) live.cached->hits.observe_nanos(took);
   if (how == Inference::Cache::kJoined) live.series->joined.add();
   return answer;
 }
 
 void Deployments::Impl::infer_cached(const std::shared_ptr<const LiveModel>& live, InferJob job,
                                      InferDone done) const {
-  const std::int64_t begun = monotonic_nanos();
+  const std::int64_t begun = steady();
   const Sha256 key = key_of(*live, job);
   const ResponseCache::Urgency urgency{job.priority, deadline_of(*live, job, begun, clock.now())};
   const auto park = [&]() -> ResponseCache::Waiter {
@@ -186,7 +187,7 @@ void Deployments::Impl::infer_cached(const std::shared_ptr<const LiveModel>& liv
 void Deployments::Impl::infer_first(const std::shared_ptr<const LiveModel>& live, InferJob job,
                                     ResponseCache::Asked asked, const Sha256& key,
                                     std::int64_t begun, InferDone done) const {
-  const std::int64_t looked = monotonic_nanos() - begun;
+  const std::int64_t looked = steady() - begun;
   submit(live, std::move(job), begun,
          [live, asked = std::move(asked), key, looked,
           done = std::move(done)](Result<Inference> answer) {
@@ -202,14 +203,14 @@ void Deployments::Impl::infer_first(const std::shared_ptr<const LiveModel>& live
 Result<Inference> Deployments::Impl::run(const LiveModel& live, const InferJob& job,
                                          std::int64_t& nanos) const {
   if (live.cached == nullptr) return run_model(live, job, nanos);
-  const std::int64_t begun = monotonic_nanos();
+  const std::int64_t begun = steady();
   const Sha256 key = key_of(live, job);
   const ResponseCache::Asked asked = live.cached->answers->look(key);
   if (asked.how == ResponseCache::Asked::How::kKept) {
     nanos = -1;
     return kept_answer(live, job, asked.outputs, Inference::Cache::kHit, begun);
   }
-  const std::int64_t looked = monotonic_nanos() - begun;
+  const std::int64_t looked = steady() - begun;
   Result<Inference> answer = run_model(live, job, nanos);
   const KeptOutputs outputs = outputs_of(answer);
   for (const auto& waiter : keep_answer(*live.cached, key, asked, outputs, looked)) {

@@ -1,6 +1,5 @@
 // Explanations of what is deployed: how many at once, until when, and of which rows.
 #include <algorithm>
-#include <thread>
 
 #include "serving/internal/deployments_impl.h"
 
@@ -10,22 +9,24 @@ namespace {
 // One of the few that may run at once.
 class Turn {
  public:
-  explicit Turn(std::atomic<unsigned>& running) : running_(running), now_(running.fetch_add(1)) {}
+  Turn(std::atomic<unsigned>& running, unsigned processors)
+      : running_(running), now_(running.fetch_add(1)), most_(std::max(1U, processors / 2)) {}
   ~Turn() { running_.fetch_sub(1); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
-  bool granted() const { return now_ < std::max(1U, std::thread::hardware_concurrency() / 2); }
+  bool granted() const { return now_ < most_; }
 
  private:
   std::atomic<unsigned>& running_;
   unsigned now_;
+  unsigned most_;
 };
 
 }  // namespace
 
 Result<explain::Explanation> Deployments::explain(const LiveModel& live,
                                                   const ExplainJob& job) const {
-  const Turn turn(impl_->explaining);
+  const Turn turn(impl_->explaining, impl_->processors);
   if (!turn.granted()) {
     return Error(ErrorId::kOverloaded, "as many explanations run already as may at once");
   }

@@ -34,11 +34,13 @@ std::string digest_of(const LiveModel& live) {
 }
 
 bool has_rows_of_model(const LiveModel& live) {
+  if (!live.stands_in_for.empty()) return false;
   return live.graph == nullptr || live.graph->features_of() == live.version.model;
 }
 
 bool uses_model(const LiveModel& live, const std::string& model) {
   if (live.version.model == model) return true;
+  if (live.fallback != nullptr && live.fallback->version.model == model) return true;
   if (live.graph == nullptr) return false;
   const std::vector<GraphPart>& parts = live.graph->parts();
   return std::any_of(parts.begin(), parts.end(),

@@ -22,12 +22,17 @@ const MetricInfo kHeld{"falaj_serving_idle_held_seconds",
                        "How long requests waited for an idle model to be loaded.",
                        MetricKind::kHistogram, kLabels};
 
-Timestamp used_last(const Slot& slot) {
-  const Timestamp asked{slot.live->series->last_nanos.load(std::memory_order_relaxed)};
-  return std::max(asked, slot.since);
-}
-
 }  // namespace
+
+Timestamp used_last(const Slot& slot) {
+  Timestamp last = slot.since;
+  const auto look = [&last](const LiveModel& live) {
+    last = std::max(last, Timestamp{live.series->last_nanos.load(std::memory_order_relaxed)});
+  };
+  look(*slot.live);
+  for (const auto& other : slot.live->others) look(*other);
+  return last;
+}
 
 void declare_idle_metrics(telemetry::Metrics& metrics) {
   for (const MetricInfo& info : {kUnloads, kWakes, kHeld}) metrics.declare(info);
@@ -51,6 +56,7 @@ Result<bool> Deployments::Impl::rests(const storage::Object& object, Slot& slot,
     slot.rest = Rest::kAwake;
     return false;
   }
+  if (before == Rest::kAsleep && slot.for_memory && may_leave(slot.declared)) return true;
   slot.rest =
       rest_of(slot.declared.idle, serves ? used_last(slot) : Timestamp{}, clock.now(), before);
   if (slot.rest == before) return before == Rest::kAsleep;
@@ -60,12 +66,8 @@ Result<bool> Deployments::Impl::rests(const storage::Object& object, Slot& slot,
     detail["unused_since"] = to_rfc3339(used_last(slot));
     slot.rest = before;  // Should it not be written down, it is tried again.
     FALAJ_TRY(remember(slot.live.get(), object, "deployment.idle", std::move(detail)));
-    slot.rest = Rest::kAsleep;
     metrics.counter(kUnloads, {object.project, object.name}).add();
-    slot.slept_version = slot.live->version.version;
-    slot.live = nullptr;
-    if (slot.answers != nullptr) slot.answers->clear();
-    slot.state = "idle";
+    fall_asleep(slot);
   }
   if (before == Rest::kAsleep) slot.state = "loading";
   publish(next);
@@ -83,28 +85,55 @@ Status Deployments::Impl::wake(const Key& key) {
   const auto found = next.find(key);
   if (found == next.end() || found->second.rest != Slot::Rest::kAsleep) return {};
   Slot& slot = found->second;
-  slot.rest = Slot::Rest::kWaking;  // Published while it loads: who comes now waits too.
-  slot.state = "loading";
   metrics.counter(kWakes, {key.first, key.second}).add();
+  return load_asleep(object, slot, next, Called::kYes);
+}
+
+Status Deployments::Impl::load_asleep(const storage::Object& object, Slot& slot, Table& next,
+                                      Called called) {
+  slot.rest = Slot::Rest::kWaking;  // Published while it loads: who comes now waits too.
+  slot.asked = called == Called::kYes;
+  slot.state = "loading";
   const Status done = reconcile(object, next);
-  slot.rest = Slot::Rest::kAwake;
+  if (slot.rest == Slot::Rest::kWaking) slot.rest = Slot::Rest::kAwake;
   publish(next);
   return done;
 }
 
-void Deployments::Impl::publish(const Table& next) {
-  table.replace(std::make_shared<const Table>(next));
-  some_rest = std::any_of(next.begin(), next.end(), [](const auto& entry) {
-    return entry.second.rest != Slot::Rest::kAwake;
-  });
+void Deployments::Impl::fall_asleep(Slot& slot) {
+  slot.rest = Slot::Rest::kAsleep;
+  slot.for_memory = false;
+  slot.used = used_last(slot);
+  slot.slept_version = slot.live->version.version;
+  slot.rest_bytes = bytes_of(*slot.live);
+  slot.live = nullptr;
+  if (slot.answers != nullptr) slot.answers->clear();
+  slot.state = "idle";
+  slot.error.clear();
 }
 
-bool Deployments::may_be_idle(std::string_view named) const {
-  if (!impl_->some_rest.load(std::memory_order_relaxed)) return false;
+namespace {
+
+// Whether who asks it may have to wait: for its load, or for a process of the model's own.
+bool holds_up(const Slot& slot) {
+  return slot.rest != Slot::Rest::kAwake ||
+         (slot.live != nullptr && slot.live->session->may_wait());
+}
+
+}  // namespace
+
+void Deployments::Impl::publish(const Table& next) {
+  table.replace(std::make_shared<const Table>(next));
+  some_hold_up = std::any_of(next.begin(), next.end(),
+                             [](const auto& entry) { return holds_up(entry.second); });
+}
+
+bool Deployments::may_wait(std::string_view named) const {
+  if (!impl_->some_hold_up.load(std::memory_order_relaxed)) return false;
   const std::shared_ptr<const Table> table = impl_->table.load();
   return std::any_of(table->begin(), table->end(), [named](const auto& entry) {
     const auto& [project, name] = entry.first;
-    if (entry.second.rest == Slot::Rest::kAwake || !named.ends_with(name)) return false;
+    if (!holds_up(entry.second) || !named.ends_with(name)) return false;
     const std::string_view before = named.substr(0, named.size() - name.size());
     return before.empty() ||
            (before.ends_with('.') && before.substr(0, before.size() - 1) == project);

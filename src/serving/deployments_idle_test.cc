@@ -115,10 +115,10 @@ TEST_F(IdleTest, a_model_that_nobody_asks_is_unloaded_and_the_next_request_loads
   world_.clock.advance(Duration::minutes(2));
   tick();
   EXPECT_TRUE(is_idle()) << "a warning first: it still answers";
-  EXPECT_TRUE(world_.deployments->may_be_idle("fraud"));
-  EXPECT_TRUE(world_.deployments->may_be_idle(world_.context.project.str() + ".fraud"));
-  EXPECT_FALSE(world_.deployments->may_be_idle("other.fraud"));
-  EXPECT_FALSE(world_.deployments->may_be_idle("myfraud"));
+  EXPECT_TRUE(world_.deployments->may_wait("fraud"));
+  EXPECT_TRUE(world_.deployments->may_wait(world_.context.project.str() + ".fraud"));
+  EXPECT_FALSE(world_.deployments->may_wait("other.fraud"));
+  EXPECT_FALSE(world_.deployments->may_wait("myfraud"));
   EXPECT_TRUE(world_.deployments->find(world_.context.project, "fraud").ok());
   tick();
   EXPECT_TRUE(session.expired()) << "its memory is given back";
@@ -133,7 +133,7 @@ TEST_F(IdleTest, a_model_that_nobody_asks_is_unloaded_and_the_next_request_loads
   const auto live = wake();
   ASSERT_TRUE(live.ok()) << live.error().message;
   EXPECT_FALSE(is_idle());
-  EXPECT_FALSE(world_.deployments->may_be_idle("fraud"));
+  EXPECT_FALSE(world_.deployments->may_wait("fraud"));
   EXPECT_EQ(world_.predict(1)->score, 40);
   EXPECT_EQ(status().state, "ready");
   EXPECT_EQ(runtime_.loads(), 2);

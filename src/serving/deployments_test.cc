@@ -37,6 +37,16 @@ class DeploymentsTest : public ::testing::Test {
   ServingWorld world_;
 };
 
+TEST_F(DeploymentsTest, loads_what_was_declared_just_now) {
+  world_.apply_customers();
+  world_.promote(world_.register_linear(2, 1));
+  world_.apply("Deployment", "fresh", R"({"model":"fraud"})");
+  EXPECT_TRUE(world_.deployments->load(world_.context, "fresh").ok()) << "no tick came between";
+  EXPECT_TRUE(world_.deployments->find(ProjectName("pay"), "fresh").ok());
+  EXPECT_EQ(world_.deployments->load(world_.context, "nobody").error().id,
+            world_.deployments->find(ProjectName("pay"), "nobody").error().id);
+}
+
 TEST_F(DeploymentsTest, answers_by_entity_id_with_features_read_online) {
   serve(world_.register_linear(2, 5));
   const auto prediction = world_.predict(1);

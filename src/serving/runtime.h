@@ -53,11 +53,13 @@ class Session {
                        std::vector<float>& scores) const = 0;
   // For rows of its one input of floats; lives as long as the session. Null: not for this model.
   virtual const RowExplainer* explainer() const { return nullptr; }
+  // Whether a call may wait for something else than the processor: then not on an event loop.
+  virtual bool may_wait() const { return false; }
 };
 
 struct RuntimeOptions {
-  std::string library;  // libonnxruntime.so.1, with its path.
-  unsigned threads = 1;
+  std::string library;   // libonnxruntime.so.1, with its path.
+  unsigned threads = 1;  // That run one request. ONNX Runtime's are a pool for all models.
 };
 
 class Runtime {

@@ -9,6 +9,7 @@ import unittest
 import shop
 from arena import attacks
 from program import PROGRAM, ProgramTest, environment
+from required import needs
 
 VERIFY = os.path.join(os.path.dirname(PROGRAM), "falaj-verify")
 
@@ -146,7 +147,7 @@ def tamperings():
 
 
 @attacks(tamperings())
-@unittest.skipUnless(os.path.exists(VERIFY), "falaj-verify is not built")
+@needs(os.path.exists(VERIFY), "falaj-verify is not built")
 class Evidence(ProgramTest):
     """The bundle of a small log, and what falaj-verify says of it once it was touched."""
 

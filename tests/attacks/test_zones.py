@@ -219,6 +219,130 @@ class Elsewhere(Zoned):
         self.assertEqual(reply.code, "FJ-7031", reply.text)
 
 
+# Reads its set over the API; ends with 0 when it has it, and otherwise by the status.
+READER = """
+import os, ssl, sys, urllib.error, urllib.request
+known = ssl.create_default_context(cafile=os.environ["FALAJ_CA"])
+ask = urllib.request.Request(os.environ["FALAJ_SERVER"] + sys.argv[1])
+ask.add_header("Authorization", "Bearer " + os.environ["FALAJ_TOKEN"])
+try:
+    urllib.request.urlopen(ask, context=known).read()
+except urllib.error.HTTPError as refused:
+    sys.exit(refused.code % 100)
+"""
+
+
+class Networks(Zoned):
+    """A job with this machine's network, which leads to `eu`."""
+
+    FLAGS = ("--set", "jobs.network=host", "--set", "jobs.network_zone=eu")
+
+    @classmethod
+    def prepare(cls, server):
+        super().prepare(server)
+        server.apply(cls.grant("approver", "approver", {"project": "payments"}))
+
+    @classmethod
+    def fill(cls, project):
+        server, at = cls.server, f"?project={project}"
+        server.apply(*tenant(project))
+        for view, rows in (("visits", shop.visits(0)), ("bought", shop.labels())):
+            server.good("POST", f"/api/v1/feature-views/{view}:ingest{at}&format=csv", rows)
+        server.good("POST", f"/api/v1/training-sets/shop:freeze{at}", {})
+        return {}
+
+    def submit(self, project="payments", **more):
+        path = f"/api/v1/training-sets/shop/manifest?project={project}"
+        body = {"command": ["python3", "-c", READER, path], "network": True,
+                "inputs": ["TrainingSet/shop"], "attempts_max": 1, **more}
+        return self.send("POST", f"/api/v1/jobs?project={project}", body, self.as_admin())
+
+    def ended(self, reply):
+        self.assertEqual(reply.status, 202, reply.text)
+        return self.server.job_ended(reply.value["id"])
+
+    def crossed(self, exits):
+        """Flows and bytes of payments that crossed by these exits."""
+        rows = [row for row in self.server.get("/api/v1/zones/ledger?project=payments")["rows"]
+                if row["transfer"] and row["exit"] in exits]
+        return sum(row["flows"] for row in rows), sum(row["bytes"] for row in rows)
+
+    def refusals(self):
+        entries = self.server.get("/api/v1/audit?action=residency.refuse&limit=1000")["entries"]
+        return [entry for entry in entries if entry["object"] == "TrainingSet/shop"]
+
+    def test_what_it_names_does_not_leave(self):
+        before = len(self.refusals())
+        reply = self.submit()
+        self.refused(reply)
+        self.assertEqual(reply.code, "FJ-7031", reply.text)
+        self.assertIn("stays in 'ae-fin'", reply.text)
+        told = self.refusals()
+        self.assertEqual(len(told), before + 1)
+        self.assertEqual((told[0]["detail"]["exit"], told[0]["detail"]["to"]), ("export", "eu"))
+
+    def test_nor_by_an_array(self):
+        body = {"command": ["true"], "network": True, "inputs": ["TrainingSet/shop"], "count": 3}
+        reply = self.send("POST", "/api/v1/job-arrays?project=payments", body, self.as_admin())
+        self.refused(reply)
+        self.assertEqual(reply.code, "FJ-7031", reply.text)
+
+    def test_where_the_network_leads_it_may_read(self):
+        """The control: data of `eu`, and data of `ae-fin` without a network."""
+        self.assertEqual(self.ended(self.submit("shop"))["status"], "succeeded")
+        alone = self.ended(self.submit(command=["true"], network=False))
+        self.assertEqual(alone["status"], "succeeded", alone)
+        self.before = self.state()
+
+    def test_a_transfer_lets_it_and_counts_it(self):
+        covers = {"objects": ["TrainingSet/shop"], "expires": "2200-01-01"}
+        self.server.apply(transfer("net", exits=["export"], **covers))
+        self.refused(self.submit())  # Nobody approved it.
+        approve = "/api/v1/transfers/net:approve?project=payments"
+        self.assertEqual(self.attack("approver", "POST", approve, {}).status, 200)
+        self.assertEqual(self.crossed(("export", "serve")), (0, 0))
+        job = self.ended(self.submit())
+        self.assertEqual(job["status"], "failed", "it left with what it read by another exit")
+        self.assertEqual(self.crossed(("export",))[0], 1)
+        self.assertEqual(self.crossed(("serve",)), (0, 0))
+        uses = self.server.get("/api/v1/audit?action=transfer.use&limit=1000")["entries"]
+        self.assertEqual([use["actor"] for use in uses], [f"job:{job['id']}"])
+        self.assertEqual(uses[0]["detail"]["object"], "TrainingSet/shop")
+
+        self.server.apply(transfer("net", exits=["export", "serve"], **covers))
+        self.refused(self.submit())  # A changed one needs a new approval.
+        self.assertEqual(self.attack("approver", "POST", approve, {}).status, 200)
+        job = self.ended(self.submit())
+        self.assertEqual(job["status"], "succeeded", job)
+        flows, read = self.crossed(("serve",))
+        self.assertEqual(flows, 1)
+        self.assertGreater(read, 100, "the bytes that it read")
+        self.server.good("DELETE", "/api/v1/objects/Transfer/net?project=payments")
+        self.refused(self.submit())
+        self.before = self.state()
+
+
+class UndeclaredNetworks(Networks):
+    """The same, where nobody said where the network leads: a regime may refuse that."""
+
+    FLAGS = ("--set", "jobs.network=host")
+
+    def test_what_it_names_does_not_leave(self):
+        reply = self.submit()
+        self.refused(reply)
+        self.assertEqual(reply.code, "FJ-7031", reply.text)
+        self.assertIn("declares no zone", reply.text)
+
+    def test_a_transfer_lets_it_and_counts_it(self):
+        """None leads to nowhere."""
+        self.server.apply(transfer("net"))
+        approve = "/api/v1/transfers/net:approve?project=payments"
+        self.assertEqual(self.attack("approver", "POST", approve, {}).status, 200)
+        self.refused(self.submit())
+        self.server.good("DELETE", "/api/v1/objects/Transfer/net?project=payments")
+        self.before = self.state()
+
+
 class Auditor(Zoned):
     """May read the log of the whole platform, and is in `eu`."""
 

@@ -1,6 +1,7 @@
-// The k-th call fails: preloaded below a program, it counts the calls that reach the disk, or those
-// for memory, and makes one of them fail, or all from there on. Or the program kills itself with
-// SIGKILL right before or right after a named point: a call on a path below the disk.
+// The k-th call fails: preloaded below a program, it counts the calls that reach the disk, those
+// for memory, or those for random bytes, and makes one of them fail, or all from there on. Or the
+// program kills itself with SIGKILL right before or right after a named point: a call on a path
+// below the disk.
 //
 //   FALAJ_DISK   the folder that is the disk
 //   FALAJ_CALLS  a file of at least sizeof(struct control) bytes, shared with the test, which arms
@@ -20,7 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { kWrites = 1, kReads = 2, kMemory = 3, kPoints = 4 };
+enum kind { kWrites = 1, kReads = 2, kMemory = 3, kPoints = 4, kRandom = 5 };
 enum moment { kNever = 0, kBefore = 1, kAfter = 2 };
 
 // Little endian 64-bit numbers, as the test packs them.
@@ -256,4 +257,9 @@ void* calloc(size_t count, size_t size) {
 }
 void* realloc(void* old, size_t size) {
   return counts(kMemory) && fails() ? NULL : __libc_realloc(old, size);
+}
+
+ssize_t getrandom(void* bytes, size_t size, unsigned flags) {
+  NEXT(ssize_t, getrandom, (void*, size_t, unsigned))
+  return counts(kRandom) && fails() ? -1 : real(bytes, size, flags);
 }

@@ -17,6 +17,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import onnx_bytes
 import shop
 from program import ProgramTest
+from required import needs
 
 SHIM = os.environ.get("FALAJ_FAIL_CALLS", "")
 SWEEP = os.environ.get("FALAJ_CALLS_SWEEP") == "1"
@@ -252,7 +253,7 @@ SCENARIOS = {
 }
 
 
-@unittest.skipUnless(SHIM, "FALAJ_FAIL_CALLS does not name the shim")
+@needs(SHIM, "FALAJ_FAIL_CALLS does not name the shim")
 class ShimTest(ProgramTest):
     """The frame: what runs over the shim, and what must hold afterwards."""
 

@@ -17,6 +17,7 @@ import unittest
 import redis_server
 import shop
 from program import ProgramTest, wait_until
+from required import needs
 
 CANARIES = int(os.environ.get("FALAJ_CANARIES", "10000"))
 PUSHES = 20
@@ -247,7 +248,7 @@ class Canaries(ProgramTest):
         personal = flock.ways["key"] | flock.ways["text"] | flock.ways["quarantine"]
         self.assertEqual({w for w in personal if w.encode() in text}, set())
 
-    @unittest.skipUnless(PLAIN, "the program without sealing was not built: falaj_test_plain")
+    @needs(PLAIN, "the program without sealing was not built: falaj_test_plain")
     def test_without_sealing_the_same_scan_finds_them(self):
         server = self.server(program=os.path.abspath(PLAIN)).start()
         flock = self.fill(server, 20261116)
@@ -298,7 +299,7 @@ class Canaries(ProgramTest):
         self.assertFalse(readable(guarded.pid))
 
 
-@unittest.skipUnless(redis_server.is_installed(), "redis-server is not installed: ./dev setup")
+@needs(redis_server.is_installed(), "redis-server is not installed: ./dev setup")
 class ThroughRedis(ProgramTest):
     """Keys and texts of people whose online rows lie in a real Redis."""
 
@@ -352,7 +353,7 @@ class ThroughRedis(ProgramTest):
             self.assertNotIn(name, disk)
         print(f"{flock.count()} canaries, {len(wire)} bytes to and from Redis: 0 found")
 
-    @unittest.skipUnless(PLAIN, "the program without sealing was not built: falaj_test_plain")
+    @needs(PLAIN, "the program without sealing was not built: falaj_test_plain")
     def test_without_sealing_the_same_search_finds_them(self):
         flock, wire, disk, _ = self.walk(program=os.path.abspath(PLAIN))
         for where in (wire, disk):

@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 from program import ProgramTest, wait_until
+from required import needs
 
 PROGRAMS = ("sh", "cat", "id", "ls", "sleep", "tail", "touch")
 
@@ -61,12 +62,9 @@ def special(name, kind, link=""):
     return name, info
 
 
+@needs(shutil.which("runc", path="/usr/sbin:/usr/bin:/usr/local/bin"),
+       "there is no runc; ./dev setup installs it")
 class Images(ProgramTest):
-    def setUp(self):
-        super().setUp()
-        if shutil.which("runc", path="/usr/sbin:/usr/bin:/usr/local/bin") is None:
-            self.skipTest("there is no runc; ./dev setup installs it")
-
     def blob(self, data):
         digest = hashlib.sha256(data).hexdigest()
         folder = os.path.join(self.layout, "blobs", "sha256")

@@ -7,6 +7,7 @@ import subprocess
 import unittest
 
 from program import PATIENCE_SECONDS, PROGRAM, ProgramTest, environment
+from required import needs
 
 OPENSSL = shutil.which("openssl")
 
@@ -147,7 +148,7 @@ class LaunchTls(ProgramTest):
             self.assertEqual(code, 4, text)
             self.assertIn(f"chmod 600 '{path}'", text)
 
-    @unittest.skipUnless(OPENSSL, "the openssl program is not installed")
+    @needs(OPENSSL, "the openssl program is not installed")
     def test_it_speaks_tls_1_3_only_and_only_to_who_shows_a_certificate(self):
         first, second = self.issue("first"), self.issue("second")
         _, port, _ = self.listen("--certificate", first, "--ca", self.authority)
@@ -168,10 +169,19 @@ class LaunchTls(ProgramTest):
             heard = b"".join(iter(lambda: plain.recv(65536), b""))
         self.assertNotIn(b"FALAJLN1", heard, "nothing of ours is said in clear")
 
-    def test_beyond_loopback_the_secret_alone_is_warned_of(self):
-        _, _, said = self.listen(address="0.0.0.0")
+    def test_beyond_loopback_the_secret_alone_is_not_enough(self):
+        words = ("--secret", self.secret, "--", "true")
+        for where in (("--workers", "2", "--listen", "0.0.0.0:0"), ("--join", "192.0.2.1:9")):
+            code, text = self.falaj("launch", *where, *words)
+            self.assertEqual(code, 2, text)
+            self.assertIn("falaj certificates issue", text)
+            self.assertIn("--secret-only", text)
+            self.assertNotIn("join at port", text)
+        self.assertFalse(os.path.exists(self.secret), "nothing was begun")
+
+    def test_beyond_loopback_the_secret_alone_must_be_asked_for_and_is_warned_of(self):
+        _, _, said = self.listen("--secret-only", address="0.0.0.0")
         self.assertIn("WARNING", said)
-        self.assertIn("falaj certificates issue", said)
         _, _, said = self.listen("--certificate", self.issue("first"), "--ca", self.authority,
                                  address="0.0.0.0")
         self.assertNotIn("WARNING", said)

@@ -6,6 +6,7 @@ import subprocess
 import unittest
 
 from program import ProgramTest, environment
+from required import needs
 
 MODULE = "/usr/lib/softhsm/libsofthsm2.so"
 ZONE = {"apiVersion": "falaj.dev/v1", "kind": "Zone", "metadata": {"name": "ae"}, "spec": {}}
@@ -115,9 +116,7 @@ class Files(OfflineTest):
         self.holds(copy)
 
 
-@unittest.skipUnless(
-    os.path.exists(MODULE) and shutil.which("softhsm2-util"), "SoftHSM2 is not installed"
-)
+@needs(os.path.exists(MODULE) and shutil.which("softhsm2-util"), "SoftHSM2 is not installed")
 class Hardware(OfflineTest):
     def setUp(self):
         super().setUp()

@@ -13,6 +13,7 @@ import threading
 import unittest
 
 from program import PATIENCE_SECONDS, ProgramTest, environment
+from required import needs
 
 OPENSSL = shutil.which("openssl")
 
@@ -47,7 +48,7 @@ class TlsTest(ProgramTest):
                        *words, cwd=self.folder)[1]
 
 
-@unittest.skipUnless(OPENSSL, "the openssl program is not installed")
+@needs(OPENSSL, "the openssl program is not installed")
 class Protocol(TlsTest):
     def test_speaks_1_3_with_a_believable_chain_and_refuses_every_older_version(self):
         server = self.production().start()

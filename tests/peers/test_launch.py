@@ -125,7 +125,7 @@ class Ddp(LaunchTest):
         first, second, address = self.two_machines()
         secret = os.path.join(self.folder, "secret")
         # The tests' machine may be slow; what is lost here ends its connection.
-        common = ["--slots", 2, "--secret", secret, "--silence", "60s"]
+        common = ["--slots", 2, "--secret", secret, "--secret-only", "--silence", "60s"]
         launched = self.launch(
             "--workers", "2:4", "--listen", f"{address}:0", *common, "--", *command, inside=first
         )
@@ -226,6 +226,11 @@ class Roles(LaunchTest):
         text = self.roles("dmlc", "--workers", 3, "--servers", 2)
         for rank in range(3):
             self.assertIn(f"[{rank}] pulled [6, 6]", text)
+
+    def test_asynchronous_parameter_servers_make_nobody_wait(self):
+        text = self.roles("dmlc_async", "--workers", 3, "--servers", 2)
+        for rank in range(3):
+            self.assertIn(f"[{rank}] settled at 6", text)
 
     def test_tasks_of_tf_config_find_each_other(self):
         self.assertIn("[0] sum 6 of 3", self.roles("tf", "--workers", 3))

@@ -11,15 +11,19 @@ import re
 import shutil
 import ssl
 import subprocess
+import sys
 import tempfile
 import unittest
 import urllib.parse
 import urllib.request
 
-from served import PROGRAM
-from test_oidc import Browser, free_port
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "faults"))
+
+from required import needs  # noqa: E402
+from served import PROGRAM  # noqa: E402
+from test_oidc import Browser, free_port  # noqa: E402
+
 GUIDE = os.path.join(HERE, "../../docs/guides/residency.md")
 PACKAGES = os.path.join(HERE, "../../console/node_modules")
 MODULE = "/usr/lib/softhsm/libsofthsm2.so"
@@ -51,7 +55,7 @@ def guide_commands():
     return [each for each in lines if not each[0].startswith(LONG_RUNNING)]
 
 
-@unittest.skipUnless(shutil.which("softhsm2-util") and os.path.exists(MODULE), "no SoftHSM2 here")
+@needs(shutil.which("softhsm2-util") and os.path.exists(MODULE), "no SoftHSM2 here")
 class TwoZones(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -236,10 +237,30 @@ Status write(OnlineDesk& desk, const Request& request, ReadWrite read_body,
 
 // --- materializing ---
 
+// A time of the body; nothing when it is not there.
+Result<std::optional<Timestamp>> time_of(const Value& body, const std::string& name) {
+  const Value& given = body[name];
+  if (given.is_null()) return std::optional<Timestamp>();
+  if (!given.is_string()) return Error{ErrorId::kWrongType, name + " must be a time as a text"};
+  const Result<Timestamp> time = parse_timestamp(given.as_string());
+  if (!time.ok()) return Error(ErrorId::kInvalidArgument, name + ": " + time.error().message);
+  return std::optional<Timestamp>(*time);
+}
+
+// The period that a client wants materialized. What is committed is online whatever its time, but a
+// period that is none is a mistake of the caller.
+Status check_period(const Value& body) {
+  const auto start = FALAJ_TRY(time_of(body, "start_ts"));
+  const auto end = FALAJ_TRY(time_of(body, "end_ts"));
+  if (!start || !end || *start <= *end) return {};
+  return Error{ErrorId::kOutOfRange, "start_ts is after end_ts"};
+}
+
 // Everything that was committed is online, or the error says why not.
 Result<Response> materialize(const OnlineDesk& desk, const Request& request) {
   const ProjectName project = project_of(request);
   const Value body = FALAJ_TRY(body_of(request));
+  FALAJ_TRY(check_period(body));
   std::vector<std::string> views;
   if (body["feature_views"].is_array()) {
     for (const Value& name : body["feature_views"].as_array()) {

@@ -383,7 +383,8 @@ Result<GrpcInfer> parse_grpc_infer(std::string_view message) {
   }
   for (std::size_t i = 0; i < parts.inputs.size(); ++i) {
     GrpcInput& input = parts.inputs[i];
-    if (raw && input.contents.has_value()) {
+    // Empty ones are what MLServer's converters leave behind.
+    if (raw && !input.contents.value_or("").empty()) {
       return invalid("contents field must not be specified when using raw_input_contents for " +
                      in_quotes(input.tensor.name) + " for model " + in_quotes(request.model));
     }

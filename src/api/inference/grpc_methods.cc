@@ -94,8 +94,12 @@ Answer render(Asked& asked, const Request& request, Result<serving::Inference> i
   if (inference->cache != serving::Inference::Cache::kNone) {
     form.parameters.emplace_back("falaj_cache", serving::cache_word(inference->cache));
   }
+  if (inference->fallback != nullptr) {
+    form.parameters.emplace_back("falaj_fallback", fallback_text(*inference));
+  }
   if (asked.receipts != nullptr) {
-    security::ReceiptFacts facts = receipt_facts(*asked.live, inference->version, request);
+    security::ReceiptFacts facts =
+        receipt_facts(answering(*asked.live, *inference), inference->version, request);
     facts.asked_form = security::HashedForm::kMessage;
     facts.asked = asked.message;
     facts.answered_form = security::HashedForm::kRawOutputs;

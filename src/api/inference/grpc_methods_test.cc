@@ -231,6 +231,14 @@ TEST_F(GrpcMethodsTest, chooses_outputs_and_gives_classes) {
             std::string::npos);
 }
 
+TEST_F(GrpcMethodsTest, takes_raw_contents_beside_typed_ones_that_are_empty) {
+  const std::string empty = tensor("input", "FP32", {1, 2}) + message({{5, ""}});
+  EXPECT_EQ(call("ModelInfer", message({{1, "fraud"}, {5, empty}, {7, kOneTwo}})).value(),
+            call("ModelInfer",
+                 message({{1, "fraud"}, {5, tensor("input", "FP32", {1, 2})}, {7, kOneTwo}}))
+                .value());
+}
+
 TEST_F(GrpcMethodsTest, refuses_with_the_status_and_the_words_of_the_dialect) {
   EXPECT_EQ(refused(message({{1, "nobody"}})),
             "5 Request for unknown model: 'nobody' is not found");

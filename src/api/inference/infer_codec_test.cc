@@ -381,6 +381,7 @@ TEST(WriteInferReply, writes_json_that_reads_back_to_the_same_bits) {
   for (std::size_t i = 0; i < floats.size(); ++i) {
     ASSERT_EQ(static_cast<float>(data[i].as_double()), floats[i]) << i;
   }
+  EXPECT_NE(reply.body.find("[0,-0.0,"), std::string::npos) << "others take -0 for an integer";
   // And through our own parser.
   const std::string body = R"({"inputs":)" + to_json(read["outputs"]) + "}";
   const auto again = parse_infer(body, std::nullopt);

@@ -18,10 +18,20 @@ constexpr std::string_view kLengthHeader = "Inference-Header-Content-Length";
 // Smaller replies are quicker to send than to pack: many clients list codings by themselves.
 constexpr std::size_t kPackedBytesMin = 32 << 10;
 
-// "3", or the alias that the deployment follows.
-bool names_version(const std::string& wanted, const serving::LiveModel& live) {
-  return wanted == std::to_string(live.version.version) ||
-         (!live.alias.empty() && wanted == live.alias);
+// "3", or the alias that the deployment follows; null when nothing of that name serves.
+LivePtr version_named(const std::string& wanted, const LivePtr& live) {
+  if (!live->alias.empty() && wanted == live->alias) return live;
+  std::int64_t number = 0;
+  const auto [end, failure] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
+  if (failure != std::errc() || end != wanted.data() + wanted.size()) return nullptr;
+  return serving::version_of(live, number);
+}
+
+// "version 3 serves", or "versions 2, 3 serve".
+std::string what_serves(const serving::LiveModel& live) {
+  std::string text = std::to_string(live.version.version);
+  for (const auto& other : live.others) text += ", " + std::to_string(other->version.version);
+  return live.others.empty() ? "version " + text + " serves" : "versions " + text + " serve";
 }
 
 Result<InferRequest> read_request(const Request& request, const serving::LiveModel& live) {
@@ -53,9 +63,12 @@ Result<Response> render(const Request& request, Asked& asked,
     response.headers.emplace_back(kLengthHeader, std::to_string(*encoded.json_bytes));
   }
   add_cache_header(inference->cache, response);
+  add_fallback_header(*inference, response);
   if (asked.receipts != nullptr) {
-    FALAJ_TRY(add_receipt(*asked.receipts, receipt_facts(*asked.live, inference->version, request),
-                          request, response));
+    FALAJ_TRY(
+        add_receipt(*asked.receipts,
+                    receipt_facts(answering(*asked.live, *inference), inference->version, request),
+                    request, response));
   }
   FALAJ_TRY(pack_reply(request, response));
   asked.timing.rendered(*asked.live, response);
@@ -133,7 +146,7 @@ Result<Response> model_statistics(const serving::Deployments& deployments, const
   std::erase_if(statuses, [&](const serving::DeploymentStatus& status) {
     return status.project != project || status.name != name;
   });
-  return as_json(statistics_document(statuses));
+  return as_json(statistics_document(statuses, path_param(request, "version")));
 }
 
 Result<Response> model_ready(const serving::Deployments& deployments, const Request& request) {
@@ -239,12 +252,10 @@ Result<LivePtr> live_model(const serving::Deployments& deployments, const Reques
   LivePtr live = FALAJ_TRY(deployments.find_awake(ProjectName(found_project(request).value_or("")),
                                                   deployment_name(request), request.deadline));
   const std::string version = path_param(request, "version");
-  if (!version.empty() && !names_version(version, *live)) {
-    return Error(ErrorId::kModelNotFound, "Request for unknown model: '" + name + "' version " +
-                                              version + " is not found; version " +
-                                              std::to_string(live->version.version) + " serves");
-  }
-  return live;
+  if (version.empty()) return live;
+  if (LivePtr named = version_named(version, live); named != nullptr) return named;
+  return Error(ErrorId::kModelNotFound, "Request for unknown model: '" + name + "' version " +
+                                            version + " is not found; " + what_serves(*live));
 }
 
 bool names_idle(const serving::Deployments& deployments, const Request& request) {
@@ -321,6 +332,17 @@ Result<std::string_view> plain_body(const Request& request, std::string& unpacke
 void add_cache_header(serving::Inference::Cache cache, Response& response) {
   if (cache == serving::Inference::Cache::kNone) return;
   response.headers.emplace_back("X-Falaj-Cache", serving::cache_word(cache));
+}
+
+std::string fallback_text(const serving::Inference& inference) {
+  if (inference.fallback == nullptr) return "";
+  const registry::ModelVersion& version = inference.fallback->version;
+  return version.model + "/" + std::to_string(version.version);
+}
+
+void add_fallback_header(const serving::Inference& inference, Response& response) {
+  if (inference.fallback == nullptr) return;
+  response.headers.emplace_back("X-Falaj-Fallback", fallback_text(inference));
 }
 
 Status pack_reply(const Request& request, Response& response) {

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 
 #include "api/testing/caller.h"
 #include "api/testing/declared_project.h"
 #include "base/json.h"
 #include "crypto/base64.h"
 #include "serving/testing/serving_world.h"
+#include "serving/testing/staged_runtime.h"
 
 namespace falaj::api {
 namespace {
@@ -35,7 +37,7 @@ class InferenceTest : public ::testing::Test {
     ASSERT_TRUE(signs.ok()) << signs.error().message;
     for (net::Route& route :
          inference_routes({*world_.deployments, catalog_, "9.9", receipts_.get()})) {
-      router_.add(std::move(route));
+      router_->add(std::move(route));
     }
   }
 
@@ -47,7 +49,7 @@ class InferenceTest : public ::testing::Test {
     request.body = std::move(body);
     request.headers = std::move(headers);
     request.caller = testing::developer("pay");
-    const net::Match match = router_.match(request);
+    const net::Match match = router_->match(request);
     if (match.route == nullptr) {
       Response none;
       none.status = match.path_known ? 405 : 404;
@@ -73,7 +75,7 @@ class InferenceTest : public ::testing::Test {
                             testing::declare_project(world_), [] {}};
   std::unique_ptr<security::Signer> signer_;
   std::unique_ptr<security::Receipts> receipts_;
-  net::Router router_;
+  std::optional<net::Router> router_{std::in_place};
 };
 
 std::string floats(const std::vector<float>& values) {
@@ -214,7 +216,7 @@ TEST_F(InferenceTest, finds_nothing_where_the_gate_found_no_project) {
     Request request;
     request.path = path;
     request.caller = testing::developer();  // May do everything, and is in no project.
-    EXPECT_EQ(router_.match(request).route->sync_handler(request).status, 404) << path;
+    EXPECT_EQ(router_->match(request).route->sync_handler(request).status, 404) << path;
   }
 }
 
@@ -428,7 +430,7 @@ TEST_F(InferenceTest, lists_models_and_counts_requests) {
     EXPECT_GT(model.integer("last_inference"), 0);
   }
   const Response index = send(Method::kPost, "/v2/repository/index");
-  EXPECT_EQ(index.body, R"([{"name":"fraud","state":"READY","version":"1"}])");
+  EXPECT_EQ(index.body, R"([{"name":"fraud","reason":"","state":"READY","version":"1"}])");
 }
 
 TEST(InferenceError, takes_the_status_of_the_dialect) {
@@ -440,6 +442,68 @@ TEST(InferenceError, takes_the_status_of_the_dialect) {
   EXPECT_EQ(inference_error(Error(ErrorId::kBodyTooLarge, "x")).status, 413);
   EXPECT_EQ(inference_error(Error(ErrorId::kHostRefused, "x")).status, 403);
   EXPECT_EQ(inference_error(Error(ErrorId::kInternal, "a\"b")).body, R"({"error":"a\"b"})");
+}
+
+TEST_F(InferenceTest, every_version_that_serves_answers_under_its_number) {
+  world_.register_linear(5, 0);
+  world_.apply("Deployment", "fraud", R"({"model":"fraud","versions":"all"})");
+  ASSERT_TRUE(world_.deployments->tick().ok());
+  const std::string body =
+      R"({"inputs":[{"name":"input","shape":[1,2],"datatype":"FP32","data":[1,0]}]})";
+  const auto asked = [&](const std::string& base) {
+    const Response response = infer(body, {}, base + "/infer");
+    EXPECT_EQ(response.status, 200) << response.body;
+    const Value reply = parse_json(response.body).value();
+    return reply.text("model_version") + ":" + to_json(reply["outputs"].as_array()[0]["data"]);
+  };
+  EXPECT_EQ(asked("/v2/models/fraud"), "1:[3.0]");
+  EXPECT_EQ(asked("/v2/models/fraud/versions/1"), "1:[3.0]");
+  EXPECT_EQ(asked("/v2/models/fraud/versions/2"), "2:[5.0]");
+  EXPECT_EQ(to_json(get("/v2/models/fraud")["versions"]), R"(["1","2"])");
+  EXPECT_EQ(to_json(get("/v2/models/fraud/versions/2")["versions"]), R"(["2"])");
+  EXPECT_EQ(get("/v2/models/fraud/versions/2/ready")["ready"], Value(true));
+  EXPECT_EQ(get("/v2/models/fraud/stats")["model_stats"].as_array().size(), 2U);
+  const Value stats = get("/v2/models/fraud/versions/2/stats")["model_stats"];
+  ASSERT_EQ(stats.as_array().size(), 1U);
+  EXPECT_EQ(stats.as_array()[0].text("version"), "2");
+  EXPECT_EQ(stats.as_array()[0]["inference_count"].as_int(), 1);
+  const Value index = parse_json(send(Method::kPost, "/v2/repository/index", "{}").body).value();
+  EXPECT_EQ(index.as_array().size(), 2U);
+  const Value missing = get("/v2/models/fraud/versions/3", 404);
+  EXPECT_NE(missing.text("error").find("versions 1, 2 serve"), std::string::npos)
+      << missing.text("error");
+}
+
+TEST_F(InferenceTest, a_reply_of_the_fallback_says_so) {
+  serving::testing::Stage stage;
+  serving::testing::StagedRuntime runtime(*world_.runtime, stage);
+  runtime.cost = Duration::milliseconds(50);
+  serving::Deployments staged(*world_.sql, *world_.models, *world_.online, runtime, world_.sink,
+                              world_.audit, world_.metrics, world_.clock);
+  serving::Deployments::Limits limits;
+  limits.nanos = [&stage] { return stage.now; };
+  staged.limit(limits);
+  world_.promote(world_.register_linear(5, 0));
+  world_.apply("Deployment", "fraud",
+               R"({"model":"fraud","batch":"never","fallback":{"version":1}})");
+  ASSERT_TRUE(staged.tick().ok());
+  router_.emplace();
+  for (net::Route& route : inference_routes({staged, catalog_, "9.9", receipts_.get()})) {
+    router_->add(std::move(route));
+  }
+  const std::string row =
+      R"("inputs":[{"name":"input","shape":[1,2],"datatype":"FP32","data":[1,0]}]})";
+  EXPECT_EQ(net::find_header(infer("{" + row).headers, "X-Falaj-Fallback"), "");
+  Response late;
+  stage.meanwhile = [&] { late = infer(R"({"parameters":{"timeout":20000},)" + row); };
+  const Response first = infer("{" + row);
+  EXPECT_EQ(parse_json(first.body)->text("model_version"), "2");
+  ASSERT_EQ(late.status, 200) << late.body;
+  EXPECT_EQ(net::find_header(late.headers, "X-Falaj-Fallback"), "fraud/1");
+  EXPECT_EQ(parse_json(late.body)->text("model_version"), "1");
+  const Value config = get("/v2/models/fraud/config");
+  EXPECT_EQ(config["parameters"]["falaj_fallback"].text("string_value"), "fraud/1");
+  router_.emplace();
 }
 
 }  // namespace

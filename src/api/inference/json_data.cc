@@ -218,6 +218,11 @@ class ListWriter {
         if (!std::isfinite(number)) {
           return no_json(tensor_, "has a value (NaN or infinity) at element " + std::to_string(i));
         }
+        // Readers take "-0" for the integer 0.
+        if (number == 0 && std::signbit(number)) {
+          out_ += "-0.0";
+          continue;
+        }
       }
       char digits[40];
       out_.append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);

@@ -78,11 +78,44 @@ Value steps_of(const serving::GraphSession& session) {
   return list;
 }
 
+// All that answer under the name, ascending.
+std::vector<std::int64_t> versions_of(const serving::LiveModel& live) {
+  std::vector<std::int64_t> versions{live.version.version};
+  for (const auto& other : live.others) versions.push_back(other->version.version);
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
 Value duration(std::uint64_t count, double seconds) {
   Value value;
   value["count"] = count;
   value["ns"] = static_cast<std::int64_t>(seconds * 1e9);
   return value;
+}
+
+Value statistics_of(const serving::DeploymentStatus& status) {
+  Value model;
+  model["name"] = status.name;
+  model["version"] = std::to_string(status.version);
+  model["last_inference"] = status.last_request.nanos / 1'000'000;
+  model["inference_count"] = status.rows;
+  model["execution_count"] = status.runs();
+  model["inference_stats"]["success"] = duration(status.succeeded(), status.seconds_total);
+  model["inference_stats"]["fail"] = duration(status.errors, 0);
+  // As nv_metrics() names the phases.
+  const auto seconds = [&](Phase phase) { return status.of(phase).seconds; };
+  model["inference_stats"]["queue"] = duration(status.computed(), seconds(Phase::kQueue));
+  model["inference_stats"]["compute_input"] =
+      duration(status.computed(), seconds(Phase::kFeatures) + seconds(Phase::kBatch));
+  model["inference_stats"]["compute_infer"] = duration(status.computed(), seconds(Phase::kExecute));
+  model["inference_stats"]["compute_output"] =
+      duration(status.succeeded(), seconds(Phase::kRender));
+  model["inference_stats"]["cache_hit"] = duration(status.cache_hits, status.cache_hit_seconds);
+  model["inference_stats"]["cache_miss"] = duration(status.cache_misses, status.cache_miss_seconds);
+  model["response_stats"] = Value::object();
+  model["batch_stats"] = Value::array();
+  model["memory_usage"] = Value::array();
+  return model;
 }
 
 }  // namespace
@@ -100,7 +133,9 @@ Value metadata_document(std::string_view name, const serving::LiveModel& live) {
   Value value;
   value["name"] = name;
   value["versions"] = Value::array();
-  value["versions"].push(std::to_string(live.version.version));
+  for (const std::int64_t version : versions_of(live)) {
+    value["versions"].push(std::to_string(version));
+  }
   value["platform"] = platform_of(live);
   value["inputs"] = tensors(signature.inputs);
   value["outputs"] = tensors(signature.outputs);
@@ -140,38 +175,31 @@ Value config_document(std::string_view name, const serving::LiveModel& live) {
   }
   value["model_transaction_policy"]["decoupled"] = false;
   if (live.cached != nullptr) value["response_cache"]["enable"] = true;
+  // Who answers before a request is refused for want of time.
+  if (live.fallback != nullptr) {
+    const registry::ModelVersion& other = live.fallback->version;
+    value["parameters"]["falaj_fallback"]["string_value"] =
+        other.model + "/" + std::to_string(other.version);
+  }
   return value;
 }
 
-Value statistics_document(const std::vector<serving::DeploymentStatus>& statuses) {
+Value statistics_document(const std::vector<serving::DeploymentStatus>& statuses,
+                          std::string_view version) {
   Value value;
   value["model_stats"] = Value::array();
+  const auto add = [&](const serving::DeploymentStatus& status) {
+    const std::string number = std::to_string(status.version);
+    // An alias names the version that the deployment follows.
+    const bool wanted = version.empty() || version == number || version == status.alias;
+    if (status.version != 0 && wanted) value["model_stats"].push(statistics_of(status));
+  };
   for (const serving::DeploymentStatus& status : statuses) {
-    if (status.version == 0) continue;
-    Value model;
-    model["name"] = status.name;
-    model["version"] = std::to_string(status.version);
-    model["last_inference"] = status.last_request.nanos / 1'000'000;
-    model["inference_count"] = status.rows;
-    model["execution_count"] = status.runs();
-    model["inference_stats"]["success"] = duration(status.succeeded(), status.seconds_total);
-    model["inference_stats"]["fail"] = duration(status.errors, 0);
-    // As nv_metrics() names the phases.
-    const auto seconds = [&](Phase phase) { return status.of(phase).seconds; };
-    model["inference_stats"]["queue"] = duration(status.computed(), seconds(Phase::kQueue));
-    model["inference_stats"]["compute_input"] =
-        duration(status.computed(), seconds(Phase::kFeatures) + seconds(Phase::kBatch));
-    model["inference_stats"]["compute_infer"] =
-        duration(status.computed(), seconds(Phase::kExecute));
-    model["inference_stats"]["compute_output"] =
-        duration(status.succeeded(), seconds(Phase::kRender));
-    model["inference_stats"]["cache_hit"] = duration(status.cache_hits, status.cache_hit_seconds);
-    model["inference_stats"]["cache_miss"] =
-        duration(status.cache_misses, status.cache_miss_seconds);
-    model["response_stats"] = Value::object();
-    model["batch_stats"] = Value::array();
-    model["memory_usage"] = Value::array();
-    value["model_stats"].push(std::move(model));
+    add(status);
+    for (serving::DeploymentStatus other : status.others) {
+      other.alias.clear();
+      add(other);
+    }
   }
   return value;
 }
@@ -185,11 +213,19 @@ Value index_document(const std::vector<serving::DeploymentStatus>& statuses, Lis
     if (status.version > 0) {
       model["version"] = std::to_string(status.version);
       model["state"] = "READY";
+      model["reason"] = "";  // MLServer's clients want one.
     } else {
       model["state"] = status.state == "loading" ? "LOADING" : "UNAVAILABLE";
       model["reason"] = status.error;
     }
     list.push(std::move(model));
+    for (const serving::DeploymentStatus& other : status.others) {
+      Value further;
+      further["name"] = other.name;
+      further["version"] = std::to_string(other.version);
+      further["state"] = "READY";
+      list.push(std::move(further));
+    }
   }
   return list;
 }

@@ -28,9 +28,12 @@ Result<Response> render(const Request& request, Asked& asked,
   std::string text = FALAJ_TRY(write_v1(asked.request.form, inference->outputs));
   Response response = Response::json(std::move(text));
   add_cache_header(inference->cache, response);
+  add_fallback_header(*inference, response);
   if (asked.receipts != nullptr) {
-    FALAJ_TRY(add_receipt(*asked.receipts, receipt_facts(*asked.live, inference->version, request),
-                          request, response));
+    FALAJ_TRY(
+        add_receipt(*asked.receipts,
+                    receipt_facts(answering(*asked.live, *inference), inference->version, request),
+                    request, response));
   }
   FALAJ_TRY(pack_reply(request, response));
   asked.timing.rendered(*asked.live, response);

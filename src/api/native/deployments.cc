@@ -44,13 +44,14 @@ Result<LivePtr> insisted_on(const net::Request& request, LivePtr live) {
   if (!request.query_param("version")) return live;
   const std::int64_t wanted =
       FALAJ_TRY(query_integer(request, "version", 1, std::numeric_limits<std::int64_t>::max()));
-  if (wanted != live->version.version) {
+  LivePtr named = serving::version_of(live, wanted);
+  if (named == nullptr) {
     return Error{ErrorId::kModelNotFound, "version " + std::to_string(wanted) + " of deployment '" +
                                               live->deployment + "' does not serve; version " +
                                               std::to_string(live->version.version) + " does"};
   }
-  if (live->split == nullptr) return live;
-  auto alone = std::make_shared<serving::LiveModel>(*live);
+  if (named->split == nullptr) return named;
+  auto alone = std::make_shared<serving::LiveModel>(*named);
   alone->split = nullptr;
   return LivePtr(std::move(alone));
 }

@@ -1,4 +1,6 @@
 // Data in (ingest) and frozen training sets out.
+#include <algorithm>
+
 #include "api/native/exchange.h"
 #include "api/native/services.h"
 #include "base/decode.h"
@@ -17,10 +19,21 @@ Result<table::Format> format_of(const net::Request& request) {
                "the body's format is unknown: add ?format=csv, parquet or arrow"};
 }
 
+// What the sender calls the file: a name, not a path.
+Result<std::string> file_name(const net::Request& request) {
+  std::string name = request.query_param("file").value_or("");
+  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && c != 0x7F && c != '/';
+  });
+  if (name.size() <= 255 && plain) return name;
+  return Error{ErrorId::kInvalidArgument,
+               "?file= takes the name of a file, without its folder, of up to 255 bytes"};
+}
+
 Result<Value> ingest(Services& services, const net::Request& request) {
   const security::RequestContext context = FALAJ_TRY(context_of(request, services.catalog));
   const table::Format format = FALAJ_TRY(format_of(request));
-  const features::IngestFile file{*request.body_file, format, {}};
+  const features::IngestFile file{*request.body_file, format, {}, FALAJ_TRY(file_name(request))};
   return to_value(
       FALAJ_TRY(services.ingest.append(context, request.params.find("name")->second, file)));
 }
@@ -86,7 +99,7 @@ net::Route ingest_route(Services& services) {
       net::Method::kPost, "/api/v1/feature-views/{name}:ingest",
       {"data.ingest", net::Target::object("FeatureView", "name")},
       "Ingests the body (?format=csv|parquet|arrow): valid rows are committed together, bad rows "
-      "are counted, explained and quarantined.",
+      "are counted, explained and quarantined. ?file= is what explanations call it.",
       [&services](const net::Request& request) { return ingest(services, request); });
   route.body_to = net::BodyTo::kFile;  // Its limit is the setting server.body_max.
   return route;

@@ -189,7 +189,7 @@ void add_usage_routes(Services& services, std::vector<net::Route>& routes) {
   using net::Method;
   routes.push_back(value_route(
       Method::kGet, "/api/v1/jobs/{id}/usage", {"jobs.read", net::Target::record("Job", "id")},
-      "How a command's newest attempt used processors, memory and disks, over its time.",
+      "How a command's newest attempt used processors, memory, disks and GPUs, over its time.",
       [&](const net::Request& request) { return services.jobs.curve(id_of(request)); }));
   routes.push_back(
       value_route(Method::kGet, "/api/v1/job-usage", {"jobs.read", net::Target::listed("Job")},

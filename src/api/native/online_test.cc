@@ -116,6 +116,11 @@ TEST_F(OnlineRoutes, feasts_errors_are_its_own) {
   EXPECT_EQ(wrong.status, 422) << wrong.body;
   EXPECT_EQ(send("/materialize", R"({"feature_views":["nope"]})").status, 404);
   EXPECT_EQ(send("/feast/pay/materialize-incremental", R"({"end_ts":"2026-05-21"})").status, 200);
+  for (const char* period :
+       {R"({"start_ts":"yesterday","end_ts":"2026-05-21"})", R"({"end_ts":20260521})",
+        R"({"start_ts":"2026-05-22","end_ts":"2026-05-21"})", R"({"end_ts":"9999-01-01"})"}) {
+    EXPECT_EQ(send("/materialize", period).status, 422) << period;
+  }
 }
 
 TEST_F(OnlineRoutes, too_much_at_once_is_refused) {

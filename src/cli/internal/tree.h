@@ -73,7 +73,7 @@ class Tree {
   void add_sign_in();
   void add_users();
   void add_tokens();
-  void add_erase();
+  void add_erase(CLI::App& above);
   void add_zones();
   void add_simulate();
   void add_policy_plan();

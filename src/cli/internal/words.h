@@ -45,6 +45,7 @@ struct Words {
   bool crowded = false;
   bool keep = false;
   bool all = false;
+  bool node = false;
   std::int64_t attempt = 0;
   std::string group;
   bool platform = false;

@@ -28,6 +28,40 @@ struct GroupLimits {
 
 enum class Controller : std::uint8_t { kMemory, kProcesses, kCpu, kCpuSet, kIo };
 
+enum class GroupVersion : std::uint8_t { kV1, kV2 };
+
+// Where control groups lie, and the three things that the kernel does with more than a file or a
+// folder. Tests put a tree of their own in its place. Thread-safe.
+class GroupTree {
+ public:
+  // `own` says which groups this process is in, as /proc/self/cgroup does.
+  GroupTree(std::string mount, std::string own) : mount_(std::move(mount)), own_(std::move(own)) {}
+  virtual ~GroupTree() = default;
+  static GroupTree& of_this_machine();
+
+  virtual bool make(const std::string& folder);
+  virtual bool remove(const std::string& folder);  // True when it is gone.
+  virtual bool write(const std::string& file, std::string_view text);
+
+  const std::string& mount() const { return mount_; }
+  // This process's group in a hierarchy: what stands behind `marker` in `own`; "" for the topmost.
+  std::string own_group(const std::string& marker) const;
+
+  // Where a group could be made last: looking for it anew would make and remove folders in vain.
+  struct Place {
+    GroupVersion version = GroupVersion::kV1;
+    std::string parent;
+  };
+  Place last_place();
+  void remember(Place place);
+
+ private:
+  const std::string mount_;
+  const std::string own_;
+  Mutex mutex_;
+  Place last_ FALAJ_GUARDED_BY(mutex_);
+};
+
 class ControlGroup {
  public:
   // Under this process's own group: version 2 where its memory controller is ours to use, else
@@ -35,11 +69,13 @@ class ControlGroup {
   // limited either way; refused() names the other limits that could not be set.
   // Groups that a dead Falaj process left behind are emptied and removed on the way, unless there
   // is a tag, which becomes a part of the name: its user calls sweep_tagged() once.
-  static Result<std::unique_ptr<ControlGroup>> create(const GroupLimits& limits,
-                                                      const std::string& tag = "");
+  // The tree outlives the group.
+  static Result<std::unique_ptr<ControlGroup>> create(
+      const GroupLimits& limits, const std::string& tag = "",
+      GroupTree& tree = GroupTree::of_this_machine());
   // Empties and removes the groups of that tag that other processes made; the caller knows that
   // these are dead. Returns when their members have gone.
-  static void sweep_tagged(const std::string& tag);
+  static void sweep_tagged(const std::string& tag, GroupTree& tree = GroupTree::of_this_machine());
   ~ControlGroup();  // Kills what is left inside and removes the group.
 
   // The child writes "0" to each of them to move itself in; [0] is the one with the memory.
@@ -61,31 +97,29 @@ class ControlGroup {
   const GroupLimits& asked() const { return asked_; }
 
  private:
-  enum class Version : std::uint8_t { kV1, kV2 };
   struct Folder {
     std::string path;
     Fd procs;
   };
-  ControlGroup(Version version, const GroupLimits& limits, std::string tag)
-      : version_(version), asked_(limits), tag_(std::move(tag)) {}
+  ControlGroup(GroupTree& tree, GroupVersion version, const GroupLimits& limits, std::string tag)
+      : tree_(tree), version_(version), asked_(limits), tag_(std::move(tag)) {}
 
-  struct Place;
-  static Place& last_place();
-  static std::unique_ptr<ControlGroup> create_where_it_was(const GroupLimits& limits,
-                                                           const std::string& tag);
-  static std::unique_ptr<ControlGroup> create_in(Version version, const std::string& parent,
+  static std::unique_ptr<ControlGroup> create_in(GroupTree& tree, const GroupTree::Place& place,
                                                  const GroupLimits& limits, const std::string& tag);
   bool enter(const std::string& parent);
+  bool handed_down(std::string_view controller, std::string_view file) const;
   bool limit_memory(std::int64_t bytes_max) const;
   void limit_others(const GroupLimits& limits);
   void limit_cpu(double cpus);
   void bind(const GroupLimits& limits);
   void limit_io(const GroupLimits& limits);
-  void limit_other(Controller controller, std::string_view v1_mount, std::string_view v1_marker,
+  bool enter_v1(const std::string& hierarchy);
+  void limit_other(Controller controller, const std::string& hierarchy,
                    const std::vector<std::pair<std::string, std::string>>& files);
   const std::string& folder() const { return folders_.front().path; }
 
-  Version version_;
+  GroupTree& tree_;
+  GroupVersion version_;
   GroupLimits asked_;
   std::string tag_;
   std::vector<Folder> folders_;  // One in version 2; one for each controller in version 1.

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "exec/bounded_log.h"
+#include "exec/internal/gpu_meter.h"
 #include "exec/internal/processors.h"
 #include "exec/internal/starters.h"
 #include "exec/internal/supervised.h"
@@ -89,8 +90,11 @@ class WardBook {
   void take_started();
   void look_at_beginning(Entry& entry);
   void refuse(Entry& entry, const Error& why);
-  void watch(int file, std::uint64_t mark) const;
+  enum class Watch : std::uint8_t { kReady, kNews };  // As long as it is; when it becomes so.
+  void watch(int file, std::uint64_t mark, Watch how) const;
+  void unwatch(const Fd& file) const;
   void read_output(Run& run, int turns) const;
+  void watch_gpus();
   void sample(Entry& entry, std::int64_t now) const;
   void finish(Entry& entry);
   void end(Entry& entry, WardEnd how);
@@ -115,6 +119,7 @@ class WardBook {
   Processors processors_ = Processors::of_this_machine();
   SpareGroups groups_;
   Networks networks_;
+  GpuMeter gpu_meter_;
   std::unique_ptr<Starters> starters_;  // Last: its threads use these.
 };
 

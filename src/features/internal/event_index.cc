@@ -232,14 +232,26 @@ Status read_events(storage::SqlStore& sql, const storage::BlobStore& blobs,
   return {};
 }
 
+namespace {
+
+std::int64_t complete_of(const EventIndex& index, const KeyEvents* events) {
+  return events == nullptr ? index.complete_after()
+                           : std::max(index.complete_after(), events->complete_after);
+}
+
+}  // namespace
+
+std::int64_t complete_after(const OnlineWindows& windows, std::string_view key) {
+  const std::shared_ptr<const KeyEvents> events = windows.index->find(key);
+  return complete_of(*windows.index, events.get());
+}
+
 bool read_windows(const OnlineWindows& windows, std::string_view key, std::uint64_t commit,
                   Timestamp now,
                   const std::function<void(std::size_t item, const expression::Cell&)>& put) {
   const std::shared_ptr<const KeyEvents> events = windows.index->find(key);
   if (events != nullptr && events->floor > commit) return false;
-  const std::int64_t complete = std::max(
-      windows.index->complete_after(),
-      events == nullptr ? std::numeric_limits<std::int64_t>::min() : events->complete_after);
+  const std::int64_t complete = complete_of(*windows.index, events.get());
   WindowReader reader(windows.plan);
   std::vector<std::uint32_t> counted;
   static const EventRows kNone;

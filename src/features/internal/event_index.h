@@ -117,6 +117,9 @@ struct CommittedEvents {
 Status read_events(storage::SqlStore& sql, const storage::BlobStore& blobs,
                    const CommittedEvents& from, EventIndex& into);
 
+// No event of that time or before need be there of this key.
+std::int64_t complete_after(const OnlineWindows& windows, std::string_view key);
+
 // Calls put(item, cell) for each item of windows.plan. False when that commit is gone.
 bool read_windows(const OnlineWindows& windows, std::string_view key, std::uint64_t commit,
                   Timestamp now,

@@ -23,6 +23,15 @@ Result<std::vector<CompiledExpectation>> compile_expectations(const FeatureView&
   std::vector<CompiledExpectation> out;
   for (const RowExpectation& each : view.expect) {
     const std::string place = "expect \"" + each.name + "\"";
+    for (const std::string& column : each.unique) {
+      if (columns.find(column)) continue;
+      return Error(ErrorId::kExpressionInvalid,
+                   place + ": the view reads no column \"" + column + "\" from its source");
+    }
+    if (!each.unique.empty()) {
+      out.push_back({each, std::nullopt});
+      continue;
+    }
     Result<expression::Expression> made =
         expression::Expression::compile(each.expr, columns, source.event_time);
     if (!made.ok()) return made.error().within(place);

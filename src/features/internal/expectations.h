@@ -1,6 +1,7 @@
 // features/internal/expectations.h — what a view expects of each of its rows.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "expression/expression.h"
@@ -10,7 +11,8 @@ namespace falaj::features {
 
 struct CompiledExpectation {
   RowExpectation declared;
-  expression::Expression holds;  // A bool over source_columns().
+  // A bool over source_columns(); nothing for one about `unique` columns.
+  std::optional<expression::Expression> holds;
 };
 
 // The columns that a view reads from its source, each once: keys, times and features. A name that

@@ -114,6 +114,12 @@ void hash_values(Sha256Hasher& hasher, const std::vector<T>& values) {
 
 }  // namespace
 
+Spine Spine::part(std::size_t first, std::size_t count) const {
+  std::vector<std::uint32_t> wanted(count);
+  std::iota(wanted.begin(), wanted.end(), static_cast<std::uint32_t>(first));
+  return {rows.take(wanted), key_count};
+}
+
 Result<Spine> spine_of_file(const ByteReader& file, table::Format format,
                             const SpineRequest& request) {
   const Result<table::Schema> found = table::read_schema(file, format);

@@ -25,6 +25,8 @@ struct Spine {
 
   const table::Column& time() const { return rows.columns[key_count]; }
   const table::Column& label() const { return rows.columns[key_count + 1]; }
+  // A copy of `count` rows from `first` on.
+  Spine part(std::size_t first, std::size_t count) const;
 };
 
 // FJ-3006: a column is missing or of the wrong type, a label is missing, no row is in the period.

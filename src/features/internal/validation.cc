@@ -1,6 +1,7 @@
 #include "features/internal/validation.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -8,6 +9,7 @@
 
 #include "base/check.h"
 #include "features/internal/quarantine.h"
+#include "features/key.h"
 
 namespace falaj::features {
 namespace {
@@ -45,6 +47,30 @@ void refuse_nulls(const Column& column, const std::string& name, const std::stri
   for (std::size_t i = 0; i < column.size(); ++i) {
     if (is_missing(column, i)) blame(faults, i, name, problem);
   }
+}
+
+// Equal values of one type have equal bytes, and none begins like another.
+void append_value(std::string& out, const Column& column, std::size_t row) {
+  if (column.type() == Type::kString) {
+    append_key_part(out, column.strings()[row]);
+  } else if (column.type() == Type::kFloat64) {
+    const double value = column.doubles()[row];
+    append_key_part(out, std::bit_cast<std::int64_t>(value == 0 ? 0.0 : value));  // -0 is 0.
+  } else if (column.type() == Type::kBool) {
+    append_key_part(out, std::int64_t{column.bools()[row]});
+  } else {
+    append_key_part(out, column.ints()[row]);
+  }
+}
+
+std::string broken_text(const RowExpectation& declared) {
+  if (!declared.unique.empty()) {
+    return "the row breaks the expectation \"" + declared.name +
+           "\": a row before it has the same values";
+  }
+  const bool named = declared.name != declared.expr;
+  return "the row breaks the expectation " + (named ? "\"" + declared.name + "\", " : "") +
+         declared.expr;
 }
 
 }  // namespace
@@ -86,6 +112,7 @@ Result<Validation> Validation::create(const ViewDefinition& definition, Timestam
       FALAJ_TRY(compile_expectations(definition.view, definition.entity, definition.source));
   for (const CompiledExpectation& each : out.expect_) {
     out.broken_.push_back({each.declared.name, 0, 0});
+    out.seen_.emplace_back();
   }
   return out;
 }
@@ -123,19 +150,47 @@ Validation::Faults Validation::find_faults(const Batch& batch,
   return faults;
 }
 
+std::vector<std::uint32_t> Validation::repeated(std::size_t number, const Batch& batch) {
+  std::vector<const Column*> columns;
+  for (const std::string& name : expect_[number].declared.unique) {
+    columns.push_back(&source_column(batch, name));
+  }
+  std::vector<std::uint32_t> out;
+  std::string key;
+  for (std::size_t row = 0; row < batch.rows(); ++row) {
+    const bool missing = std::any_of(columns.begin(), columns.end(), [&](const Column* column) {
+      return is_missing(*column, row);
+    });
+    if (missing) continue;
+    key.clear();
+    for (const Column* column : columns) append_value(key, *column, row);
+    const SeenKeys::Found found = seen_[number].add(key);
+    if (found == SeenKeys::Found::kSeen) out.push_back(static_cast<std::uint32_t>(row));
+    too_many_keys_ = too_many_keys_ || found == SeenKeys::Found::kFull;
+  }
+  return out;
+}
+
+std::vector<std::uint32_t> Validation::breaking(std::size_t number, const Batch& batch) {
+  const auto& expression = expect_[number].holds;
+  if (!expression) return repeated(number, batch);
+  std::vector<std::uint32_t> out;
+  const Column holds = expression->evaluate(batch);
+  for (std::size_t row = 0; row < holds.size(); ++row) {
+    if (holds.is_null(row) || holds.bools()[row] != 0) continue;
+    out.push_back(static_cast<std::uint32_t>(row));
+  }
+  return out;
+}
+
 void Validation::check_row_expectations(const Batch& batch, const std::vector<std::uint64_t>& lines,
                                         Faults& faults) {
   for (std::size_t i = 0; i < expect_.size(); ++i) {
-    const CompiledExpectation& each = expect_[i];
-    const Column holds = each.holds.evaluate(batch);
-    for (std::size_t row = 0; row < holds.size(); ++row) {
-      if (holds.is_null(row) || holds.bools()[row] != 0) continue;
+    const RowExpectation& declared = expect_[i].declared;
+    for (const std::uint32_t row : breaking(i, batch)) {
       if (broken_[i].rows++ == 0) broken_[i].first_line = lines[row];
-      if (each.declared.severity == Severity::kWarn) continue;
-      const std::string named = each.declared.name == each.declared.expr
-                                    ? std::string()
-                                    : "\"" + each.declared.name + "\", ";
-      faults.try_emplace(row, "the row breaks the expectation " + named + each.declared.expr);
+      if (declared.severity == Severity::kWarn) continue;
+      faults.try_emplace(row, broken_text(declared));
     }
   }
 }
@@ -223,6 +278,12 @@ std::vector<IngestReport::Warning> Validation::warnings() const {
 }
 
 Status Validation::check_shares() {
+  if (too_many_keys_) {
+    return Error(Code::kResourceExhausted,
+                 "over " + std::to_string(SeenKeys::kMax) +
+                     " rows are to be unique: nothing was taken; split the file, or leave the "
+                     "expectation out");
+  }
   for (std::size_t i = 0; i < expect_.size(); ++i) {
     const double share = static_cast<double>(broken_[i].rows) / static_cast<double>(read_);
     if (broken_[i].rows == 0 || share <= expect_[i].declared.broken_max) continue;

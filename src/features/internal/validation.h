@@ -9,6 +9,7 @@
 
 #include "features/ingest.h"
 #include "features/internal/expectations.h"
+#include "features/internal/seen_keys.h"
 #include "features/internal/segments.h"
 #include "table/io.h"
 
@@ -32,7 +33,8 @@ class Validation {
   // The newest event among accepted rows that is not in the future; 0 when there is none.
   Timestamp newest_event() const { return newest_event_; }
   // FJ-3002 when a feature had more nulls than its nulls_max allows, FJ-3051 when more rows broke
-  // an expectation than its broken_max does.
+  // an expectation than its broken_max does, kResourceExhausted when more rows were to be unique
+  // than are compared (SeenKeys::kMax).
   Status check_shares();
   // After check_shares(): what was broken that only warns, in the order of the view.
   std::vector<IngestReport::Warning> warnings() const;
@@ -50,6 +52,9 @@ class Validation {
   Faults check_feature(const Feature& feature, const table::Column& column) const;
   void check_row_expectations(const table::Batch& batch, const std::vector<std::uint64_t>& lines,
                               Faults& faults);
+  // Which rows break expectation `number`.
+  std::vector<std::uint32_t> breaking(std::size_t number, const table::Batch& batch);
+  std::vector<std::uint32_t> repeated(std::size_t number, const table::Batch& batch);
   table::Batch to_segment_rows(table::Batch good);
 
   const ViewDefinition& definition_;
@@ -61,6 +66,8 @@ class Validation {
   std::vector<CompiledExpectation> expect_;
   std::uint64_t read_ = 0;
   std::uint64_t accepted_ = 0;
+  std::vector<SeenKeys> seen_;          // Of each row expectation, for those about uniqueness.
+  bool too_many_keys_ = false;          // One of them could not keep all.
   std::vector<Warning> broken_;         // Of each row expectation, those in quarantine too.
   std::vector<Warning> feature_warns_;  // Of each feature that warns.
   std::vector<std::uint64_t> nulls_;    // Per feature, among accepted rows.

@@ -14,6 +14,7 @@
 #include "features/internal/segments.h"
 #include "features/internal/view_index.h"
 #include "storage/kv.h"
+#include "storage/sql.h"
 #include "table/batch.h"
 
 namespace falaj::features {
@@ -44,6 +45,11 @@ struct ViewState {
   // Whether it was made for this declaration, as far as rows depend on it.
   bool fits(const FeatureView& definition, const Entity& entity) const;
 };
+
+// Of the view; 0 when it has none.
+Result<std::uint64_t> newest_commit(storage::SqlStore& sql, const ViewState& state);
+// Sets state.zone where the view has a commit: its online rows stay where its first came to be.
+Status find_zone(storage::SqlStore& sql, ViewState& state);
 
 // The rows of one commit, as they came into the index.
 struct Fresh {

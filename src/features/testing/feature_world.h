@@ -58,7 +58,17 @@ class BreakableKv final : public storage::KvStore {
   Status scan(const storage::Owner& owner,
               const std::function<bool(std::string_view, std::string_view)>& visit) const override {
     count(scanned_);
+    if (owner.object == held_) held_now_.wait(true);
     return inner_.scan(owner, visit);
+  }
+  // Scans of this owner wait until they are let go.
+  void hold_scans(const storage::Owner& owner) {
+    held_ = owner.object;
+    held_now_ = true;
+  }
+  void let_scans() {
+    held_now_ = false;
+    held_now_.notify_all();
   }
   int scans() const { return scanned_; }
   void wait_for_scans(int scans) const { wait(scanned_, scans); }
@@ -76,6 +86,8 @@ class BreakableKv final : public storage::KvStore {
 
   storage::KvStore& inner_;
   std::atomic<bool> broken_{false};
+  std::string held_;
+  std::atomic<bool> held_now_{false};
   std::atomic<int> refused_{0};
   std::atomic<int> written_{0};
   mutable std::atomic<int> scanned_{0};
@@ -115,7 +127,7 @@ class FeatureWorld {
 
   void restart() {
     stop();
-    Result<std::unique_ptr<Online>> opened = Online::open(*sql, kv, *blobs);
+    Result<std::unique_ptr<Online>> opened = Online::open(*sql, kv, *blobs, online_options);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     online = std::move(opened).value();
     ingest = std::make_unique<Ingest>(*sql, *blobs, *online, audit, metrics, clock);
@@ -200,6 +212,7 @@ class FeatureWorld {
   security::Audit audit;
   telemetry::Metrics metrics;
   security::RequestContext context;
+  OnlineOptions online_options;  // From the next restart() on.
   std::unique_ptr<Online> online;
   std::unique_ptr<Ingest> ingest;
   std::unique_ptr<Pushes> pushes;

@@ -108,7 +108,8 @@ class LocalQueue final : public Queue {
   };
 
   // queue.cc: the calls, and what they share.
-  Status check_submission(const security::RequestContext& context, const JobSpec& spec) const;
+  // Sets the priority that a named class stands for.
+  Status check_submission(const security::RequestContext& context, JobSpec& spec) const;
   Status settle_submission(const security::RequestContext& context, JobSpec& spec,
                            std::size_t count) const;
   Status check_cost(Scene& scene, const Candidate& job) const;
@@ -141,6 +142,7 @@ class LocalQueue final : public Queue {
   // dispatch.cc: who is next.
   void dispatch();
   std::size_t collect_ends();
+  void call_workers(std::size_t tasks);
   void settle_dependencies();
   void doom(const JobId& id, const After& after);
   void decide();

@@ -66,7 +66,9 @@ class CommandsWorld : public ::testing::Test {
     commands.memory_bytes_max = 2 * kGi;
     commands.time_max = Duration::minutes(5);
     commands.network = network_;
+    commands.network_zone = Zone("lan");
     commands.identity = identity_;
+    commands.departs = departs_;
     queue_->run_commands(*executor_, commands);
   }
   JobSpec spec_of(const std::string& script) {
@@ -115,6 +117,7 @@ class CommandsWorld : public ::testing::Test {
   QueueOptions options_;
   CommandIdentity identity_;  // None; see reopen().
   bool network_ = false;
+  decltype(CommandOptions::departs) departs_;  // Nobody minds.
   Machine machine_{2000, 4 * kGi, 0, 1};
   std::unique_ptr<Queue> queue_;
   const security::RequestContext context_ =

@@ -461,6 +461,7 @@ void Connection::reply(const Request& request, Response response, After after) {
   if (response.on_stream != nullptr && request.method != Method::kHead) {
     return reply_with_stream(request, std::move(response), head_after);
   }
+  core_.cors.add_headers(request, response);
   const std::size_t before = output_bytes();
   const bool bodiless = response.status == 204 || response.status == 304;
   const std::size_t bytes =

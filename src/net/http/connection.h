@@ -97,6 +97,8 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   bool host_allowed(std::string_view authority);
   bool is_host_of_ours(std::string_view authority) const;
   bool find_route();
+  bool answer_preflight();
+  void refuse_origin(std::string_view origin);
   bool gate_comes_first() const;
   // Where gate and handler of this request run.
   RunsOn runs_on() const;
@@ -137,6 +139,7 @@ class Connection final : public Pollable, public std::enable_shared_from_this<Co
   bool rests_ = false;   // No request has begun since the last sweep.
   bool gate_passed_ = false;
   bool body_follows_ = false;
+  bool is_foreign_ = false;    // Sent by a page of another origin that may ask for predictions.
   std::int64_t deadline_ = 0;  // Monotonic; 0: none.
   std::int64_t write_deadline_ = 0;
   std::int64_t started_ = 0;

@@ -12,6 +12,7 @@
 #include "exec/pool.h"
 #include "net/http/loop.h"
 #include "net/http/series.h"
+#include "net/internal/cors.h"
 #include "net/internal/host_check.h"
 #include "net/internal/trace_ids.h"
 #include "net/router.h"
@@ -37,6 +38,7 @@ struct ServerCore {
   const Gate gate;
   HttpSeries series;
   const HostPolicy hosts;
+  const CorsPolicy cors{options.cors_origins};
   const bool is_tls = !options.tls.identity.chain_pem.empty();
   std::unique_ptr<exec::Pool> pool;
   std::atomic<bool> draining = false;  // Replies close their connection.

@@ -8,6 +8,7 @@
 #include "net/http/connection.h"
 #include "net/internal/address.h"
 #include "net/path.h"
+#include "net/text.h"
 #include "telemetry/trace.h"
 
 namespace falaj::net {
@@ -91,6 +92,7 @@ void Connection::begin_request() {
   authority_ = {};
   gate_passed_ = false;
   body_follows_ = false;
+  is_foreign_ = false;
   keep_alive_ = true;
   started_ = 0;
   rests_ = false;
@@ -245,18 +247,43 @@ bool Connection::check_head() {
     return false;
   }
   const std::string_view origin = find_header(request_.headers, "Origin");
-  if (!origin.empty() && !core_.hosts.allows_origin(origin, authority_)) {
-    refuse({403,
-            Error(ErrorId::kHostRefused,
-                  "the page at '" + std::string(origin) + "' may not send requests to this server"),
-            Refusal::kOrigin});
+  if (origin.empty() || core_.hosts.allows_origin(origin, authority_)) return true;
+  is_foreign_ = core_.cors.lets_in(origin);
+  if (!is_foreign_) refuse_origin(origin);
+  // Who is signed in here is nobody there.
+  for (auto& [name, value] : request_.headers) {
+    if (equal_ignoring_case(name, "Cookie")) value.clear();
+  }
+  return is_foreign_;
+}
+
+void Connection::refuse_origin(std::string_view origin) {
+  refuse({403,
+          Error(ErrorId::kHostRefused,
+                "the page at '" + std::string(origin) + "' may not send requests to this server"),
+          Refusal::kOrigin});
+}
+
+// A browser asks whether the page may send what it wants to. Always answers.
+bool Connection::answer_preflight() {
+  Request wanted;
+  wanted.path = request_.path;
+  const std::string_view method = find_header(request_.headers, "Access-Control-Request-Method");
+  for (const Method each : {Method::kGet, Method::kPost}) {
+    if (method != method_name(each)) continue;
+    wanted.method = each;
+    const Match match = core_.router.match(wanted);
+    if (match.route == nullptr || !CorsPolicy::is_open(*match.route)) break;
+    reply(request_, CorsPolicy::preflight(*match.route), After::kAsAsked);
     return false;
   }
-  return true;
+  refuse_origin(find_header(request_.headers, "Origin"));
+  return false;
 }
 
 // False: answered.
 bool Connection::find_route() {
+  if (is_foreign_ && request_.method == Method::kOptions) return answer_preflight();
   const Match match = core_.router.match(request_);
   if (match.route == nullptr) {
     const bool inference = dialect() == "inference";
@@ -272,6 +299,10 @@ bool Connection::find_route() {
     Response response = error_reply(dialect(), error, 405, request_);
     response.headers.emplace_back("Allow", match.allow);
     reply(request_, std::move(response), After::kAsAsked);
+    return false;
+  }
+  if (is_foreign_ && !CorsPolicy::is_open(*match.route)) {
+    refuse_origin(find_header(request_.headers, "Origin"));
     return false;
   }
   route_ = match.route;

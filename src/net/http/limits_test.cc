@@ -253,6 +253,68 @@ TEST_F(LimitsTest, refuses_pages_of_other_origins) {
   }
 }
 
+TEST_F(LimitsTest, lets_pages_of_named_origins_ask_for_predictions_alone) {
+  add_hello();
+  std::string cookie = "unset";
+  net::Route infer(Method::kPost, "/v2/models/{model}/infer", Permission("serving.predict"),
+                   Target::qualified("Deployment", "model"), "", [&](const Request& request) {
+                     cookie = find_header(request.headers, "Cookie");
+                     return Response::json("{}");
+                   });
+  infer.dialect = "inference";
+  router_.add(std::move(infer));
+  options_.cors_origins = parse_origins("https://app.example, http://localhost:3000").value();
+  start();
+  const auto sent = [&](const std::string& line, const std::string& origin,
+                        const std::string& more = "") {
+    return ask(line + " HTTP/1.1\r\nHost: localhost\r\nOrigin: " + origin + "\r\n" + more + "\r\n");
+  };
+  const std::string asks = "OPTIONS /v2/models/m/infer";
+  const std::string post = "Access-Control-Request-Method: POST\r\n";
+  const std::string allowed = sent(asks, "https://app.example", post);
+  EXPECT_EQ(status_of(allowed), 204);
+  for (const char* header :
+       {"Access-Control-Allow-Origin: https://app.example\r\n", "Vary: Origin\r\n",
+        "Access-Control-Allow-Methods: POST\r\n", "Access-Control-Allow-Headers: Authorization"}) {
+    EXPECT_NE(allowed.find(header), std::string::npos) << header;
+  }
+  EXPECT_EQ(allowed.find("Access-Control-Allow-Credentials"), std::string::npos);
+
+  const std::string empty = "Content-Length: 0\r\nCookie: session=secret\r\n";
+  const std::string answered = sent("POST /v2/models/m/infer", "http://localhost:3000", empty);
+  EXPECT_EQ(status_of(answered), 200);
+  EXPECT_NE(answered.find("Access-Control-Allow-Origin: http://localhost:3000\r\n"),
+            std::string::npos);
+  EXPECT_EQ(answered.find("Access-Control-Allow-Credentials"), std::string::npos);
+  EXPECT_EQ(cookie, "") << "who is signed in here is nobody there";
+
+  for (const char* origin : {"https://evil.example", "https://app.example.evil", "null",
+                             "http://app.example", "https://app.example:444"}) {
+    const std::string reply = sent("POST /v2/models/m/infer", origin, empty);
+    EXPECT_EQ(status_of(reply), 403) << origin;
+    EXPECT_EQ(reply.find("Access-Control"), std::string::npos) << origin;
+    EXPECT_EQ(status_of(sent(asks, origin, post)), 403) << origin;
+  }
+  EXPECT_EQ(status_of(sent("GET /hello", "https://app.example")), 403) << "no prediction";
+  EXPECT_EQ(status_of(sent("OPTIONS /hello", "https://app.example",
+                           "Access-Control-Request-Method: GET\r\n")),
+            403);
+  EXPECT_EQ(
+      status_of(sent(asks, "https://app.example", "Access-Control-Request-Method: DELETE\r\n")),
+      403);
+  EXPECT_EQ(status_of(sent(asks, "https://app.example")), 403) << "asks for no method";
+}
+
+TEST(Origins, are_whole_and_have_no_wildcard) {
+  EXPECT_TRUE(parse_origins("")->empty());
+  EXPECT_EQ(parse_origins("https://a.example:8443,http://[::1]:3000")->size(), 2U);
+  for (const char* wrong : {"*", "https://*", "https://a.example/", "a.example", "null", "https://",
+                            "https://A.example", "https://a.example,,", "ftp://a.example",
+                            "https://a.example:port", "https://u@a.example"}) {
+    EXPECT_FALSE(parse_origins(wrong).ok()) << wrong;
+  }
+}
+
 TEST_F(LimitsTest, says_which_port_is_taken) {
   add_hello();
   start();

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "scheduler/decide.h"
+#include "scheduler/simulate/tenant_use.h"
 
 namespace falaj::scheduler::simulate {
 namespace {
@@ -54,7 +55,7 @@ class DecideStrategy final : public Strategy {
   }
 
   void on_end(const World& world, JobIndex job) override {
-    remove(job);
+    remove(job, world.now());
     // What a live system sees is how long it held its GPUs; restarts are a small part of it.
     predictor_.observe(kind_of(world, job), world.job(job).held);
   }
@@ -112,16 +113,21 @@ class DecideStrategy final : public Strategy {
     Queue root;
     root.name = "fleet";
     snapshot_.queues = {root};
-    if (options_.queues.empty()) return;  // One for all: nothing tells tenants apart.
+    if (!by_tenant()) return;  // One for all: nothing tells tenants apart.
     for (const std::string& tenant : world.trace().tenants) {
       snapshot_.queues.push_back(queue_of(tenant, world.cluster().total()));
     }
+    use_ = TenantUse(world.trace().tenants.size(), options_.half_life);
   }
+
+  bool by_share() const { return options_.policy.order.share != 0; }
+  bool by_tenant() const { return !options_.queues.empty() || by_share(); }
 
   Queue queue_of(const std::string& tenant, std::int64_t all_gpus) const {
     Queue queue;
     queue.name = tenant;
     queue.parent = 0;
+    if (options_.queues.empty()) return queue;
     Quota quota{.flavor = kGpuFlavor, .nominal = 0, .borrow = all_gpus * kMilli};
     for (const TenantQueue& given : options_.queues) {
       if (given.tenant != tenant) continue;
@@ -155,21 +161,31 @@ class DecideStrategy final : public Strategy {
       at_[job] = static_cast<Index>(snapshot_.jobs.size());
       Job row;
       row.id = job + 1;
-      row.queue = options_.queues.empty() ? 0 : 1 + world.spec(job).tenant;
+      row.queue = by_tenant() ? 1 + world.spec(job).tenant : 0;
       row.shape = shape_of(world.cluster(), world.spec(job).gpus);
       row.submitted = world.spec(job).submit;
       row.restart_cost = world.interruption().restart_cost;
       snapshot_.jobs.push_back(std::move(row));
     }
     Job& row = snapshot_.jobs[at_[job]];
+    hold(row, -1, world.now());
     row.state = scheduler::JobState::kPending;
     row.placement = {};
     foresee(world, job);
     describe(world, job, row);
   }
 
-  void remove(JobIndex job) {
+  // It gets its GPUs (1) or gives back what it has (-1).
+  void hold(const Job& row, std::int64_t sign, Timestamp now) {
+    if (!by_tenant() || row.placement.pods.empty()) return;
+    std::int64_t gpus = 0;
+    for (const PodPlacement& pod : row.placement.pods) gpus += std::popcount(pod.gpus);
+    use_.hold(row.queue - 1, sign * gpus * kMilli, now);
+  }
+
+  void remove(JobIndex job, Timestamp now) {
     const Index place = at_[job];
+    hold(snapshot_.jobs[place], -1, now);
     at_[job] = kNowhere;
     if (place + 1 != snapshot_.jobs.size()) {
       snapshot_.jobs[place] = std::move(snapshot_.jobs.back());
@@ -200,6 +216,10 @@ class DecideStrategy final : public Strategy {
       const bool up = world.cluster().is_up(static_cast<std::int32_t>(node));
       snapshot_.nodes[node].health = up ? NodeHealth::kUp : NodeHealth::kDown;
     }
+    if (!by_share()) return;
+    for (Index queue = 1; queue < snapshot_.queues.size(); ++queue) {
+      snapshot_.queues[queue].decayed_use = {0, 0, use_.at(queue - 1, world.now())};
+    }
   }
 
   static Slots slots_of(const Placement& placement) {
@@ -217,6 +237,7 @@ class DecideStrategy final : public Strategy {
     row.state = scheduler::JobState::kRunning;
     row.started = row.checkpoint = world.now();
     row.placement = placement;
+    hold(row, 1, world.now());
   }
 
   void settle_promise(Told& told, Timestamp start) {
@@ -259,6 +280,7 @@ class DecideStrategy final : public Strategy {
   DecideOptions options_;
   Predictor predictor_;
   Snapshot snapshot_;
+  TenantUse use_{0, {}};
   std::map<std::int32_t, Index> shapes_;
   std::vector<Index> at_;  // A job's row in the snapshot.
   std::vector<Forecast> forecast_;

@@ -24,7 +24,8 @@ struct DecideOptions {
   Policy policy = default_policy();
   // Decisions are up to so far apart when many wait, as in a live system; bursts share one.
   Duration cycle = Duration::seconds(60);
-  std::vector<TenantQueue> queues;  // When empty, quotas are not counted at all.
+  std::vector<TenantQueue> queues;         // When empty, quotas are not counted at all.
+  Duration half_life = Duration::days(7);  // Of what tenants have used, where order.share asks.
   Predictor::Options predictor;
   // kFull: waiting jobs are told when they will start, and it is counted who did (Promises). The
   // replay of a crowded history then takes about ten times as long.

@@ -106,6 +106,22 @@ Status decode_prices(const Value& value, Prices& prices) {
   return fields.finish();
 }
 
+Status decode_priorities(Fields& spec, std::map<std::string, std::int64_t>& out) {
+  constexpr std::size_t kClassesMax = 64;
+  constexpr std::int64_t kMost = 1000;
+  const Value value = FALAJ_TRY(spec.object("priorities"));
+  if (value.is_null()) return {};
+  Fields fields(value, "SchedulingPolicy priorities");
+  if (value.as_object().size() > kClassesMax) {
+    return Error{ErrorId::kOutOfRange, fields.where() + ": at most 64 classes"};
+  }
+  for (const auto& [name, unused] : value.as_object()) {
+    FALAJ_TRY(check_name("priorities", name));
+    out[name] = FALAJ_TRY(fields.integer(name, 0, -kMost, kMost));
+  }
+  return fields.finish();
+}
+
 Result<Duration> decode_half_life(Fields& fields, Duration fallback) {
   const Duration half_life = FALAJ_TRY(fields.duration("half_life", fallback));
   if (half_life >= Duration::hours(1) && half_life <= Duration::days(30)) return half_life;
@@ -120,6 +136,7 @@ Result<PolicyFile> decode_policy(const Value& spec, const Policy& base) {
   out.policy = base;
   FALAJ_TRY(decode_rails(fields.any("guard_rails"), out.guard_rails));
   FALAJ_TRY(decode_prices(fields.any("prices"), out.prices));
+  FALAJ_TRY(decode_priorities(fields, out.priorities));
   out.half_life = FALAJ_TRY(decode_half_life(fields, out.half_life));
   FALAJ_TRY(decode_order(fields.any("order"), out.policy.order));
   FALAJ_TRY(decode_preemption(fields.any("preemption"), out.policy.preemption));

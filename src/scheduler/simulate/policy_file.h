@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,15 +49,18 @@ struct PolicyFile {
   std::vector<TenantQueue> queues;  // Of the simulator: the live queue has Queue objects.
   GuardRails guard_rails;
   Prices prices;
-  Duration half_life = Duration::days(7);  // Of what queues have used (order.share); live only.
+  // Named classes, by which the live queue's jobs may ask for a priority; within -1000 and 1000.
+  std::map<std::string, std::int64_t> priorities;
+  Duration half_life = Duration::days(7);  // Of what queues have used (order.share).
 };
 
 // kind: SchedulingPolicy
 // spec: {order: {attained: 1000, p50: 500, …}, preemption: {order: cluster, margin: 1000, min_run:
 //        30m}, reservations: 4, reserve_after: 6h, strict_fifo: false,
-//        half_life: 7d, prices: {cpu_hour: 0.05, gpu_hour: 2, gpu_watts: 300},
-//        queues: [{tenant: vision, weight: 2, nominal_gpus: 64, borrow_gpus: 32, lend_gpus: 64}],
-//        guard_rails: {jct_worse_by: 5%, tenant_jct_worse_by: 25%, tenant_wait_worse_by: 50%,
+//        priorities: {urgent: 500, batch: -100}, half_life: 7d, prices: {cpu_hour: 0.05, gpu_hour:
+//        2, gpu_watts: 300}, queues: [{tenant: vision, weight: 2, nominal_gpus: 64, borrow_gpus:
+//        32, lend_gpus: 64}], guard_rails: {jct_worse_by: 5%, tenant_jct_worse_by: 25%,
+//        tenant_wait_worse_by: 50%,
 //                      cost_worse_by: 5%, jain_min: 0.8, preemptions_per_job_max: 1,
 //                      deadlines_newly_missed_max: 0}}
 // Members that are absent are as in `base`. Refuses unknown fields and numbers out of range.

@@ -97,7 +97,11 @@ inline Queue random_queue(Dice& dice, Index position) {
     q.quotas.push_back(quota);
   }
   q.weight = dice.in(1, 4) * 500;
-  q.decayed_use = dice.in(0, 100'000);
+  // Some never ran anything, some filled one thing and some another.
+  const std::int64_t used = dice.in(0, 4);
+  for (std::int64_t f = 0; f < used; ++f) {
+    q.decayed_use.push_back(dice.any<std::int64_t>({0, 1'000, 1'000'000}) * dice.in(0, 100));
+  }
   q.reclaim = dice.any({Reclaim::kNever, Reclaim::kLowerPriority, Reclaim::kAny, Reclaim::kAny});
   q.within =
       dice.any({WithinQueue::kNever, WithinQueue::kLowerPriority, WithinQueue::kSubmittedLater});
@@ -213,6 +217,9 @@ inline void disturb(Dice& dice, Snapshot& s, Timestamp now, std::uint64_t& next_
   for (Queue& queue : s.queues) {
     for (Quota& quota : queue.quotas) {
       if (dice.one_in(20)) quota.nominal = dice.in(0, 8) * 1000;
+    }
+    for (std::int64_t& used : queue.decayed_use) {
+      used = dice.one_in(4) ? used + dice.in(0, 1'000'000) : used / 2;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "security/access/decision_count.h"
 
 namespace falaj::security::access {
 namespace {
@@ -213,7 +214,14 @@ void Policies::each_rule(const AccessRequest& request, Rules which, Visit&& visi
   of_subject(&index_->everyone);
 }
 
+namespace {
+thread_local std::uint64_t decided = 0;
+}  // namespace
+
+std::uint64_t decisions_made() { return decided; }
+
 Decision Policies::decide(const AccessRequest& request) const {
+  ++decided;
   const std::optional<unsigned> action = action_index(request.action);
   if (const auto early = decide_without_grants(request, action)) return *early;
   constexpr std::uint32_t kNone = UINT32_MAX;

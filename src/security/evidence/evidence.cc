@@ -92,6 +92,7 @@ EvidenceDesk::EvidenceDesk(Heads& heads, const Clock& clock, std::vector<Evidenc
     : heads_(heads), clock_(clock), parts_(std::move(parts)) {}
 
 Result<Evidence> EvidenceDesk::build(const RequestContext& context) {
+  const MutexLock lock(building_);
   Evidence evidence;
   Value detail;
   detail["parts"] = Value::array();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "security/audit/heads.h"
 
 namespace falaj::security {
@@ -37,13 +38,15 @@ class EvidenceDesk {
   EvidenceDesk(Heads& heads, const Clock& clock, std::vector<EvidencePart> parts);
   // First records that the caller takes evidence ("evidence.export"), then signs a head that covers
   // that entry, then collects. A part that fails fails it: evidence with a hole is none. Reads the
-  // whole log: seconds for a million entries.
+  // whole log: seconds for a million entries. One at a time, so that the newest such entry in the
+  // log of a bundle is its own: falaj-verify refuses parts that are older.
   Result<Evidence> build(const RequestContext& context);
 
  private:
   Heads& heads_;
   const Clock& clock_;
   const std::vector<EvidencePart> parts_;
+  Mutex building_;
 };
 
 }  // namespace falaj::security

@@ -44,28 +44,29 @@ JobIdentities::JobIdentities(crypto::Random& random, crypto::SecretBytes key)
 
 Result<std::string> JobIdentities::mint(const JobId& job, std::vector<Scope> scopes,
                                         Timestamp now) {
-  return keep(job, make_token_text('j', random_), std::move(scopes), now, nullptr);
+  return keep(make_token_text('j', random_),
+              job_principal(job, std::move(scopes), now + kJobIdentityLifetime), nullptr);
 }
 
 Result<std::string> JobIdentities::mint_for(const JobId& job, std::string_view attempt,
                                             std::vector<Scope> scopes, Timestamp now,
-                                            PrincipalPtr submitter) {
+                                            PrincipalPtr submitter, Zone place) {
   const crypto::SecretBytes bytes =
       crypto::hkdf_sha256(key_.view(), attempt, "falaj/job/token", kTokenBytes);
-  return keep(job, token_text_of('j', bytes), std::move(scopes), now, std::move(submitter));
+  Principal principal = job_principal(job, std::move(scopes), now + kJobIdentityLifetime);
+  principal.zone = std::move(place);
+  return keep(token_text_of('j', bytes), std::move(principal), std::move(submitter));
 }
 
-Result<std::string> JobIdentities::keep(const JobId& job, NewTokenText made,
-                                        std::vector<Scope> scopes, Timestamp now,
+Result<std::string> JobIdentities::keep(NewTokenText made, Principal principal,
                                         PrincipalPtr submitter) {
-  for (const Scope& scope : scopes) {
+  for (const Scope& scope : *principal.scopes) {
     if (!is_narrow(scope)) {
       return Error{ErrorId::kJobScopeExceeded, "a job's identity is limited to named objects; '" +
                                                    to_string(scope) + "' is wider"};
     }
   }
   const TokenText parts = FALAJ_TRY(parse_token_text(made.text));
-  Principal principal = job_principal(job, std::move(scopes), now + kJobIdentityLifetime);
   principal.credential = "token:" + made.id;
   Entry entry{sha256_hex(parts.secret), std::make_shared<const Principal>(principal),
               principal.expires, std::move(submitter)};

@@ -48,10 +48,11 @@ class JobIdentities {
   // The token of one attempt, "JOB-NUMBER", which may outlive this server: its text follows from
   // the key and `attempt`, so that the next server knows it again by the same call although it is
   // written down nowhere. As mint() otherwise. `submitter`: who it may never do more than; null:
-  // the server itself, by a declaration.
+  // the server itself, by a declaration. `place`: the zone where what it reads arrives; unlabelled:
+  // where it asks from.
   Result<std::string> mint_for(const JobId& job, std::string_view attempt,
                                std::vector<Scope> scopes, Timestamp now,
-                               PrincipalPtr submitter = nullptr);
+                               PrincipalPtr submitter = nullptr, Zone place = {});
   // The jobs whose token ends within ten minutes: see whether they still run, and renew or end.
   std::vector<JobId> ending(Timestamp now) const;
   // 15 minutes from now on. False when the job has none that holds.
@@ -71,8 +72,7 @@ class JobIdentities {
     Timestamp expires{};
     PrincipalPtr submitter;  // Null: nobody.
   };
-  Result<std::string> keep(const JobId& job, NewTokenText made, std::vector<Scope> scopes,
-                           Timestamp now, PrincipalPtr submitter);
+  Result<std::string> keep(NewTokenText made, Principal principal, PrincipalPtr submitter);
 
   crypto::Random& random_;
   const crypto::SecretBytes key_;

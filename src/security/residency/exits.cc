@@ -332,11 +332,17 @@ Result<Passage> Exits::pass_recorded(const RequestContext& context, Flow flow) {
   const FlowCounts counts{.flows = decision.allowed ? 1 : 0,
                           .bytes = decision.allowed ? flow.bytes : 0,
                           .refused = decision.allowed ? 0 : 1};
+  const LedgerKey key = impl_->key_of(flow, decision.transfer);
+  std::shared_ptr<FlowCell> cell = impl_->ledger->cell(key);
   if (!decision.allowed || !decision.transfer.empty()) {
-    FALAJ_TRY(impl_->audit.record(context, event_of(flow, decision, counts, Told::kBefore)));
+    // With its row: after a crash too the ledger counts what the log says.
+    FALAJ_TRY(impl_->sql.write([&](SqlTransaction& tx) -> Status {
+      FALAJ_TRY(impl_->audit.append(tx, context, event_of(flow, decision, counts, Told::kBefore)));
+      return impl_->write_rows(tx, {{key, counts}});
+    }));
+  } else {
+    cell->add(counts);
   }
-  std::shared_ptr<FlowCell> cell = impl_->ledger->cell(impl_->key_of(flow, decision.transfer));
-  cell->add(counts);
   if (!decision.allowed) return refusal(flow, decision);
   Passage passage{std::move(cell)};
   if (!decision.transfer.empty()) {

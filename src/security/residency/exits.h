@@ -122,7 +122,7 @@ class Exits {
   // counted and not decided again; object and context are asked for only when they are needed.
   Result<Passage> answer(const Visit& visit, const std::function<std::string()>& object,
                          const std::function<RequestContext()>& context);
-  // The same, but the entry is durable before this returns; FJ-7050 style errors of the log refuse
+  // The same, but entry and row are durable before this returns; FJ-7050 errors of the log refuse
   // the flow. For what leaves in bulk: backups, exports, webhooks. Bytes that are counted later
   // have an entry of their own (transfer.sent). Blocks.
   Result<Passage> pass_recorded(const RequestContext& context, Flow flow);
@@ -150,7 +150,7 @@ class Exits {
   // Writes what was counted and queued. Called every second and at the end.
   Status tick();
   // Written rows and those of memory, by day, project, exit, from, to, transfer. Empty project:
-  // all.
+  // all. They count no less than the entries about transfers that were in the log before the call.
   Result<std::vector<LedgerRow>> ledger(const std::string& project) const;
 
  private:

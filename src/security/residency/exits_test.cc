@@ -158,6 +158,47 @@ TEST(Exits, the_use_of_a_transfer_is_audited_with_the_bytes_that_crossed) {
   EXPECT_EQ(count_of(*world.exits->ledger("p-ae"), &LedgerRow::bytes), 938);
 }
 
+// What is counted in memory is lost with the process; what the log says must not be.
+TEST(Exits, a_recorded_use_is_in_the_ledger_as_soon_as_in_the_log) {
+  ZoneWorld world;
+  world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");
+  ASSERT_TRUE(world.exits->approve(world.context("p-ae", "user:officer"), "t1").ok());
+  const auto context = world.context("p-ae");
+  ASSERT_TRUE(world.exits->pass_recorded(context, flow("p-ae", "ae", "eu")).ok());
+  EXPECT_FALSE(world.exits->pass_recorded(context, flow("p-ae", "ae", "eu-de", Exit::kDump)).ok());
+  ASSERT_TRUE(world.exits->pass_recorded(context, flow("p-ae", "ae", "ae")).ok());
+  const Exits after_a_crash(*world.sql, *world.audit, world.clock, {});
+  const auto rows = after_a_crash.ledger("p-ae");
+  ASSERT_TRUE(rows.ok());
+  EXPECT_EQ(count_of(*rows, &LedgerRow::flows), 1);
+  EXPECT_EQ(count_of(*rows, &LedgerRow::bytes), 100);
+  EXPECT_EQ(count_of(*rows, &LedgerRow::refused), 1);
+  EXPECT_EQ(count_of(*world.exits->ledger("p-ae"), &LedgerRow::flows), 2);
+}
+
+TEST(Exits, no_use_of_a_transfer_is_lost_in_a_flood_of_refusals) {
+  ZoneWorld world;
+  world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");
+  ASSERT_TRUE(world.exits->approve(world.context("p-ae", "user:officer"), "t1").ok());
+  const auto context = world.context("p-ae");
+  Flow refused = flow("p-ae", "ae", "eu", Exit::kDump);
+  for (int i = 0; i < 5000; ++i) {
+    refused.object = "FeatureView/" + std::to_string(i);
+    EXPECT_FALSE(world.exits->pass(context, refused).ok());
+  }
+  Flow use = flow("p-ae", "ae", "eu");
+  for (int i = 0; i < 3; ++i) {
+    use.object = "TrainingSet/" + std::to_string(i);
+    ASSERT_TRUE(world.exits->pass(context, use).ok());
+  }
+  ASSERT_TRUE(world.exits->tick().ok());
+  const auto uses = world.entries("transfer.use");
+  ASSERT_EQ(uses.size(), 1u);
+  EXPECT_EQ(uses[0].object, "Transfer/p-ae/t1");
+  EXPECT_EQ(uses[0].detail.integer("flows"), 3);
+  EXPECT_EQ(uses[0].detail.integer("bytes"), 300);
+}
+
 TEST(Exits, a_use_that_lasts_is_audited_every_minute) {
   ZoneWorld world;
   world.declare_transfer("user:author", "p-ae", "t1", "ae", "eu");

@@ -41,8 +41,10 @@ void Ledger::note(const RequestContext& context, const Flow& flow, const Decisio
   auto found = notes_.find(key);
   Flow kept = flow;
   if (found == notes_.end() && notes_.size() >= kNotesMax) {
-    key = "past the limit of different notes: " + flow.project;
     kept.object = "Project/" + flow.project;
+    Decision alike = decision;
+    alike.rule = "past the limit of different notes: " + decision.transfer;
+    key = likeness({}, kept, alike);
     found = notes_.find(key);
   }
   if (found == notes_.end()) {
@@ -54,6 +56,12 @@ void Ledger::note(const RequestContext& context, const Flow& flow, const Decisio
 
 Ledger::Taken Ledger::take() {
   Taken out;
+  {
+    // First: what a note counts is in its row already, so that no row is taken later than its note.
+    const MutexLock lock(notes_mutex_);
+    for (auto& [key, note] : notes_) out.notes.push_back(std::move(note));
+    notes_.clear();
+  }
   for (Shard& shard : shards_) {
     const MutexLock lock(shard.mutex);
     for (auto at = shard.rows.begin(); at != shard.rows.end();) {
@@ -64,9 +72,6 @@ Ledger::Taken Ledger::take() {
       at = last ? shard.rows.erase(at) : std::next(at);
     }
   }
-  const MutexLock lock(notes_mutex_);
-  for (auto& [key, note] : notes_) out.notes.push_back(std::move(note));
-  notes_.clear();
   return out;
 }
 

@@ -116,6 +116,11 @@ class Steps final : public GraphSession {
   const registry::Signature& signature() const override { return signature_; }
   const Graph& graph() const override { return graph_; }
   const std::vector<GraphPart>& parts() const override { return parts_; }
+  bool may_wait() const override {
+    return std::ranges::any_of(parts_, [](const GraphPart& part) {
+      return part.session != nullptr && part.session->may_wait();
+    });
+  }
   const std::string& digest() const override { return digest_; }
   const std::string& features_of() const override { return features_of_; }
 

@@ -29,6 +29,7 @@ struct Series {
   telemetry::Histogram& seconds;
   telemetry::Counter& joined;
   telemetry::Counter& refused;
+  telemetry::Counter& fallbacks;
   std::array<telemetry::Histogram*, kPhases.size()> phases;  // The deployment's, of all versions.
   std::atomic<std::int64_t> last_nanos = 0;  // Of the epoch: when it was asked last.
 
@@ -63,7 +64,11 @@ struct Slot {
   // kWaking: somebody who asked loads it.
   enum class Rest : std::uint8_t { kAwake, kDrowsy, kAsleep, kWaking };
   Rest rest = Rest::kAwake;
-  std::int64_t slept_version = 0;   // What answered before it was unloaded.
+  std::int64_t slept_version = 0;   // What answered before it was unloaded, or would have.
+  bool asked = false;               // Somebody wants it now: others leave for it, if they may.
+  bool for_memory = false;          // It is asleep because others needed its memory.
+  std::int64_t rest_bytes = 0;      // What it will need when it is loaded.
+  Timestamp used{};                 // When it was asked last before it was unloaded.
   std::int64_t failed_version = 0;  // With failed_at: what not to try again yet.
   Timestamp failed_at{};
   Timestamp since{};
@@ -107,15 +112,18 @@ struct Deployments::Impl {
   Published<Table> table;
   mutable std::atomic<unsigned> explaining = 0;  // Explanations that run now.
   std::map<std::string, std::unique_ptr<Runtime>> offered;
-  std::string rules;                    // Under `ticking`: what drop_when_rules_change() saw last.
-  std::atomic<bool> some_rest = false;  // Of what is published.
+  std::string rules;  // Under `ticking`: what drop_when_rules_change() saw last.
+  std::atomic<bool> some_hold_up = false;  // Of what is published.
   mutable Mutex waking;
   mutable CondVar woken;
   mutable std::set<Key> wakes FALAJ_GUARDED_BY(waking) = {};  // Being loaded by somebody who asked.
-  rollout::Recordings* recordings = nullptr;                  // Null: nothing is recorded.
+  unsigned processors = 1;                                    // That each model may run on at once.
+  std::shared_ptr<budget::MemoryBudget> memory = nullptr;
+  rollout::Recordings* recordings = nullptr;               // Null: nothing is recorded.
+  std::function<std::int64_t()> steady = monotonic_nanos;  // What deadlines go by.
 
   Status reconcile(const storage::Object& object, Table& next) FALAJ_REQUIRES(ticking);
-  Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version)
+  Status bring_up(const storage::Object& object, Slot& slot, std::int64_t version, Table& next)
       FALAJ_REQUIRES(ticking);
   Result<std::int64_t> desired_version(const ProjectName& project, const Deployment& declared);
   Result<std::shared_ptr<const LiveModel>> load(const storage::Object& object, const Slot& slot,
@@ -161,6 +169,23 @@ struct Deployments::Impl {
   void submit(const std::shared_ptr<const LiveModel>& live, InferJob job, std::int64_t begun,
               InferDone done) const;
 
+  // deployments_fallback.cc
+  // `before`: what serves now; may be null.
+  Status add_fallback(const Deployment& declared, const LiveModel* before, LiveModel& live);
+  Result<registry::ModelVersion> fallback_version(const ProjectName& project,
+                                                  const Deployment& declared);
+  // Hands a request that `live` would answer too late to its fallback. False: it has none, or it is
+  // too late for any.
+  bool fall_back(const std::shared_ptr<const LiveModel>& live, batching::Job late,
+                 const std::string& request_id, std::int64_t begun, const InferDone& done) const;
+
+  // deployments_versions.cc
+  // The numbers of the further versions that are wanted beside `version`, ascending.
+  Result<std::vector<std::int64_t>> wanted_versions(const ProjectName& project,
+                                                    const Deployment& declared,
+                                                    std::int64_t version);
+  Status add_versions(const storage::Object& object, const Slot& slot, LiveModel& live);
+
   // deployments_cached.cc
   static void renew_answers(Slot& slot);
   void add_cache(const Slot& slot, LiveModel& live);
@@ -180,11 +205,41 @@ struct Deployments::Impl {
   Result<bool> rests(const storage::Object& object, Slot& slot, Table& next)
       FALAJ_REQUIRES(ticking);
   Status wake(const Key& key);
+  enum class Called : std::uint8_t { kYes, kNo };  // By somebody who asked.
+  Status load_asleep(const storage::Object& object, Slot& slot, Table& next, Called called)
+      FALAJ_REQUIRES(ticking);
+  void fall_asleep(Slot& slot) FALAJ_REQUIRES(ticking);
+
+  // deployments_memory.cc
+  using LoadedModel = Result<std::shared_ptr<const LiveModel>>;
+  // What the models of one are counted with.
+  std::int64_t bytes_of(const LiveModel& live) const;
+  // What a load of it would need, if none of its files were loaded yet.
+  Result<std::int64_t> need_of(const ProjectName& project, const Deployment& declared,
+                               std::int64_t version);
+  // As load(); others leave for it if they may and it was asked for.
+  LoadedModel load_into_room(const storage::Object& object, const Slot& slot, std::int64_t version,
+                             Table& next) FALAJ_REQUIRES(ticking);
+  LoadedModel load_beside(const storage::Object& object, const Slot& slot, std::int64_t version);
+  // Whether there is room for `need` now. Unloads others only if that makes it.
+  Result<bool> make_room(const Key& key, std::int64_t need, Table& next) FALAJ_REQUIRES(ticking);
+  // For want of memory it sleeps until somebody asks.
+  Status rest_unloaded(const storage::Object& object, Slot& slot, std::int64_t version,
+                       const Error& full) FALAJ_REQUIRES(ticking);
+  // Loads one of those that rest into memory that is free.
+  Status prefetch(const std::vector<storage::Object>& objects, Table& next) FALAJ_REQUIRES(ticking);
 };
 
 // What to do with a model that was used last at `used`.
 Slot::Rest rest_of(Duration idle, Timestamp used, Timestamp now, Slot::Rest before);
 void declare_idle_metrics(telemetry::Metrics& metrics);
+Timestamp used_last(const Slot& slot);  // Of one that serves.
+
+void declare_memory_metrics(telemetry::Metrics& metrics);
+bool is_full(const Error& error);  // For want of memory.
+inline bool may_leave(const Deployment& declared) {
+  return declared.when_full == Deployment::WhenFull::kUnload;
+}
 
 // The steps of a graph and their versions, for the audit log.
 Value steps_value(const GraphSession& graph);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace falaj::serving {
@@ -21,7 +23,8 @@ Error unavailable(const std::string& path, std::string_view reason) {
 
 }  // namespace
 
-Result<std::shared_ptr<const OnnxLibrary>> OnnxLibrary::open(const std::string& path) {
+Result<std::shared_ptr<const OnnxLibrary>> OnnxLibrary::open(const std::string& path,
+                                                             unsigned threads) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* reason = dlerror();
@@ -41,14 +44,26 @@ Result<std::shared_ptr<const OnnxLibrary>> OnnxLibrary::open(const std::string& 
                                  " is too old, its interface must be " +
                                  std::to_string(ORT_API_VERSION) + " or newer");
   }
-  const OrtApi& api = library->api();
-  FALAJ_TRY(
-      library->check(api.CreateEnvWithCustomLogger(to_our_log, nullptr, ORT_LOGGING_LEVEL_ERROR,
-                                                   "falaj", &library->env_),
-                     ErrorId::kRuntimeUnavailable));
-  FALAJ_TRY(
-      library->check(api.DisableTelemetryEvents(library->env_), ErrorId::kRuntimeUnavailable));
+  FALAJ_TRY(library->start(threads));
   return std::shared_ptr<const OnnxLibrary>(std::move(library));
+}
+
+Status OnnxLibrary::start(unsigned threads) {
+  const OrtApi& ort = api();
+  const auto must = [this](OrtStatus* status) {
+    return check(status, ErrorId::kRuntimeUnavailable);
+  };
+  OrtThreadingOptions* raw = nullptr;
+  FALAJ_TRY(must(ort.CreateThreadingOptions(&raw)));
+  const auto pool = onnx_own(raw, ort.ReleaseThreadingOptions);
+  const int count = static_cast<int>(std::max(threads, 1U));
+  FALAJ_TRY(must(ort.SetGlobalIntraOpNumThreads(pool.get(), count)));
+  FALAJ_TRY(must(ort.SetGlobalInterOpNumThreads(pool.get(), 1)));
+  // A spinning pool would burn the core that serves the next request.
+  FALAJ_TRY(must(ort.SetGlobalSpinControl(pool.get(), 0)));
+  FALAJ_TRY(must(ort.CreateEnvWithCustomLoggerAndGlobalThreadPools(
+      to_our_log, nullptr, ORT_LOGGING_LEVEL_ERROR, "falaj", pool.get(), &env_)));
+  return must(ort.DisableTelemetryEvents(env_));
 }
 
 OnnxLibrary::~OnnxLibrary() {

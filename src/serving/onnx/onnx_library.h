@@ -16,8 +16,10 @@ namespace falaj::serving {
 // The library and its one environment. Shared by every session; the last one closes it.
 class OnnxLibrary {
  public:
-  // FJ-5005 with the path when the library is missing, too old or refuses to start.
-  static Result<std::shared_ptr<const OnnxLibrary>> open(const std::string& path);
+  // FJ-5005 with the path when the library is missing, too old or refuses to start. `threads` run
+  // an operator of whatever session: one pool for all, which the caller of a run is one of. The
+  // environment, and so the pool, is the process's: while it is open its first number counts.
+  static Result<std::shared_ptr<const OnnxLibrary>> open(const std::string& path, unsigned threads);
   ~OnnxLibrary();
   OnnxLibrary(const OnnxLibrary&) = delete;
   OnnxLibrary& operator=(const OnnxLibrary&) = delete;
@@ -31,6 +33,8 @@ class OnnxLibrary {
 
  private:
   OnnxLibrary() = default;
+  Status start(unsigned threads);
+
   void* handle_ = nullptr;  // Never closed: the library's threads and statics do not survive that.
   const OrtApi* api_ = nullptr;
   OrtEnv* env_ = nullptr;

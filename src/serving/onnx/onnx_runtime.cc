@@ -23,7 +23,8 @@ class OnnxRuntime final : public Runtime {
 }  // namespace
 
 Result<std::unique_ptr<Runtime>> open_onnx_runtime(const RuntimeOptions& options) {
-  std::shared_ptr<const OnnxLibrary> library = FALAJ_TRY(OnnxLibrary::open(options.library));
+  std::shared_ptr<const OnnxLibrary> library =
+      FALAJ_TRY(OnnxLibrary::open(options.library, options.threads));
   return std::unique_ptr<Runtime>(
       std::make_unique<OnnxRuntime>(std::move(library), options.threads));
 }

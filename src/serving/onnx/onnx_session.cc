@@ -92,8 +92,13 @@ Status set_options(const OnnxLibrary& library, OrtSessionOptions* options, unsig
   const auto must = [&](OrtStatus* status) {
     return library.check(status, ErrorId::kRuntimeUnavailable);
   };
-  FALAJ_TRY(must(api.SetIntraOpNumThreads(options, static_cast<int>(std::max(threads, 1U)))));
-  FALAJ_TRY(must(api.SetInterOpNumThreads(options, 1)));
+  if (threads > 1) {
+    // The pool that all sessions share: many models do not make many threads.
+    FALAJ_TRY(must(api.DisablePerSessionThreads(options)));
+  } else {
+    FALAJ_TRY(must(api.SetIntraOpNumThreads(options, 1)));
+    FALAJ_TRY(must(api.SetInterOpNumThreads(options, 1)));
+  }
   FALAJ_TRY(must(api.SetSessionExecutionMode(options, ORT_SEQUENTIAL)));
   FALAJ_TRY(must(api.SetSessionGraphOptimizationLevel(options, ORT_ENABLE_ALL)));
   // Small models: the arena and its patterns cost more memory than they save in time.

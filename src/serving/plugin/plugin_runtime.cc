@@ -338,6 +338,12 @@ Result<std::map<std::string, std::string>> runtimes_of(std::string_view text) {
     text.remove_prefix(std::min(text.size(), part.size() + 1));
     const std::size_t equals = part.find('=');
     const bool whole = equals != std::string_view::npos && part.substr(equals + 1).starts_with('/');
+    if (part.starts_with("isolated")) {
+      return Error(
+          ErrorId::kInvalidArgument,
+          "serving.runtimes: names that begin with 'isolated' are the server's own; give '" +
+              std::string(part) + "' another");
+    }
     if (!whole || !check_name("runtime", part.substr(0, equals)).ok()) {
       return Error(ErrorId::kInvalidArgument,
                    "serving.runtimes: '" + std::string(part) + "' is not NAME=/PATH/OF/LIBRARY.so");

@@ -1,9 +1,13 @@
 """Programs that speak a framework's rendezvous as the framework does, for those not installed here.
 
-usage: roles.py dmlc|tf|horovod|deepspeed
+usage: roles.py dmlc|dmlc_async|tf|horovod|deepspeed
 
 dmlc: the scheduler gathers every server and worker and tells all who there is; workers push to
-every server, which answers with the sum once all have pushed (MXNet's synchronous servers).
+every server, which answers with the sum once all have pushed (MXNet's synchronous servers,
+kvstore dist_sync).
+dmlc_async: the same gathering; a server takes each push by itself and answers at once with what it
+has by then (kvstore dist_async). Worker n pushes n + 1 times; the last one is through and has its
+answers before another has pushed anything, which synchronous servers would not let it be.
 tf:   every task of TF_CONFIG's cluster listens where the cluster says it does, and a sum goes round
 the ring of workers, the chief first (MultiWorkerMirroredStrategy's ring).
 horovod: every rank puts where it listens into the key-value store of each of its three scopes
@@ -41,7 +45,8 @@ def receive(peer):
     return json.loads(peer.makefile().readline())
 
 
-def dmlc():
+def gathered(serve, work):
+    """Meets the others where the scheduler is; then `serve`s or `work`s."""
     role, env = os.environ["DMLC_ROLE"], os.environ
     root = env["DMLC_PS_ROOT_URI"], int(env["DMLC_PS_ROOT_PORT"])
     workers, servers = int(env["DMLC_NUM_WORKER"]), int(env["DMLC_NUM_SERVER"])
@@ -59,17 +64,74 @@ def dmlc():
     send(scheduler, {"role": role, "port": door.getsockname()[1] if door else 0})
     where = receive(scheduler)
     if role == "server":
+        serve(door, workers)
+    else:
+        work([("127.0.0.1", port) for port in where], int(env["DMLC_TASK_ID"]), workers)
+
+
+def dmlc():
+    def serve(door, workers):
         pushing = [door.accept()[0] for _ in range(workers)]
         total = sum(receive(peer) for peer in pushing)
         for peer in pushing:
             send(peer, total)
-        return
-    answers = []
-    for port in where:
-        peer = connect(("127.0.0.1", port))
-        send(peer, int(env["DMLC_TASK_ID"]) + 1)
-        answers.append(receive(peer))
-    print("pulled", answers, flush=True)
+
+    def work(servers, task, workers):
+        answers = []
+        for server in servers:
+            peer = connect(server)
+            send(peer, task + 1)
+            answers.append(receive(peer))
+        print("pulled", answers, flush=True)
+
+    gathered(serve, work)
+
+
+def dmlc_async():
+    def serve(door, workers):
+        weights, done = {"sum": 0, "ended": []}, threading.Condition()
+
+        def attend(peer):
+            lines = peer.makefile()
+            for line in lines:
+                push = json.loads(line)
+                with done:
+                    if push is None:
+                        weights["ended"].append(peer)
+                        done.notify_all()
+                        return
+                    weights["sum"] += push
+                    send(peer, weights["sum"])
+
+        for _ in range(workers):
+            threading.Thread(target=attend, args=(door.accept()[0],), daemon=True).start()
+        with done:
+            done.wait_for(lambda: len(weights["ended"]) == workers)
+
+    def work(servers, task, workers):
+        peers = [connect(server) for server in servers]
+        read = [peer.makefile() for peer in peers]
+
+        def push(value):
+            for peer in peers:
+                send(peer, value)
+            return [json.loads(lines.readline()) for lines in read]
+
+        last = task + 1 == workers
+        while not last and min(push(0)) < workers:  # Until that one is through.
+            pass
+        seen = [push(1) for _ in range(task + 1)]
+        for answers in zip(*seen):
+            assert list(answers) == sorted(set(answers)), f"a push was lost: {seen}"
+        assert not last or seen == [[n + 1] * len(peers) for n in range(workers)], seen
+        total = workers * (workers + 1) // 2
+        while push(0) != [total] * len(peers):  # Until the others' pushes have come, too.
+            pass
+        for peer in peers:
+            send(peer, None)
+        print("settled at", total, flush=True)
+
+    gathered(serve, work)
 
 
 def tf():
@@ -143,4 +205,5 @@ def deepspeed():
 
 
 if __name__ == "__main__":
-    {"dmlc": dmlc, "tf": tf, "horovod": horovod, "deepspeed": deepspeed}[sys.argv[1]]()
+    played = {each.__name__: each for each in (dmlc, dmlc_async, tf, horovod, deepspeed)}
+    played[sys.argv[1]]()

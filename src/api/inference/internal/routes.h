@@ -63,6 +63,15 @@ Result<std::optional<std::size_t>> json_length(const net::Request& request);
 Result<std::string_view> plain_body(const net::Request& request, std::string& unpacked);
 // X-Falaj-Cache says whether the model ran; nothing of a deployment without a cache.
 void add_cache_header(serving::Inference::Cache cache, net::Response& response);
+// "small/3", the model and version that answered instead of the deployment's; "" when none did.
+std::string fallback_text(const serving::Inference& inference);
+// What answered: the deployment's own, or its fallback.
+inline const serving::LiveModel& answering(const serving::LiveModel& live,
+                                           const serving::Inference& inference) {
+  return inference.fallback == nullptr ? live : *inference.fallback;
+}
+// X-Falaj-Fallback says who answered instead, if somebody did.
+void add_fallback_header(const serving::Inference& inference, net::Response& response);
 // Packs a large answer for a client that takes it so.
 Status pack_reply(const net::Request& request, net::Response& response);
 

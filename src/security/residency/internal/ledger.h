@@ -71,7 +71,8 @@ class Ledger {
   // Where flows of this key are counted. It is kept for as long as somebody holds it.
   std::shared_ptr<FlowCell> cell(const LedgerKey& key);
   // Alike means the same caller, exit, zones, object and rule. Past 4096 different ones those of a
-  // new kind are kept under the project alone: a flood of refusals grows neither memory nor log.
+  // new kind are kept by project, exit, zones and transfer alone: a flood of refusals grows neither
+  // memory nor log, and no use of a transfer is lost in it.
   void note(const RequestContext& context, const Flow& flow, const Decision& decision,
             const FlowCounts& counts);
 
