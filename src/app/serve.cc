@@ -203,6 +203,28 @@ OnlineOptions online_options_of(const config::Settings& settings) {
   return online;
 }
 
+void set_job_options(const config::Settings& settings, Options& options) {
+  options.job_concurrency = static_cast<unsigned>(settings.integer("jobs.concurrency"));
+  options.job_memory_max = settings.integer("jobs.memory_max");
+  options.job_time_max = settings.duration("jobs.time_max");
+  options.job_processes_max = settings.integer("jobs.processes_max");
+  options.job_io_max = settings.integer("jobs.io_max");
+  options.job_disk_max = settings.integer("jobs.disk_max");
+  options.jobs_waiting_max = static_cast<std::size_t>(settings.integer("jobs.waiting_max"));
+  options.node_cpus = settings.integer("jobs.node_cpus");
+  options.node_memory = settings.integer("jobs.node_memory");
+  options.jobs_readable = settings.text("jobs.readable");
+  options.jobs_writable = settings.text("jobs.writable");
+  options.jobs_network =
+      settings.text("jobs.network") == "host" ? JobsNetwork::kHost : JobsNetwork::kNone;
+  options.jobs_network_zone = settings.text("jobs.network_zone");
+  options.jobs_work_dir = settings.text("jobs.work_dir");
+  options.oci_runtime = settings.text("jobs.oci_runtime");
+  options.job_sandbox = settings.text("jobs.sandbox") == "required"
+                            ? training::SandboxPolicy::kRequired
+                            : training::SandboxPolicy::kBestEffort;
+}
+
 }  // namespace
 
 KeyOptions key_options_of(const config::Settings& settings) {
@@ -248,25 +270,7 @@ Result<Options> options_of(cli::ServerMode mode, const config::Settings& setting
   options.http.idle_timeout = settings.duration("server.idle_timeout");
   options.upload_bytes_max = settings.integer("server.body_max");
   options.drain = settings.duration("server.drain");
-  options.job_concurrency = static_cast<unsigned>(settings.integer("jobs.concurrency"));
-  options.job_memory_max = settings.integer("jobs.memory_max");
-  options.job_time_max = settings.duration("jobs.time_max");
-  options.job_processes_max = settings.integer("jobs.processes_max");
-  options.job_io_max = settings.integer("jobs.io_max");
-  options.job_disk_max = settings.integer("jobs.disk_max");
-  options.jobs_waiting_max = static_cast<std::size_t>(settings.integer("jobs.waiting_max"));
-  options.node_cpus = settings.integer("jobs.node_cpus");
-  options.node_memory = settings.integer("jobs.node_memory");
-  options.jobs_readable = settings.text("jobs.readable");
-  options.jobs_writable = settings.text("jobs.writable");
-  options.jobs_network =
-      settings.text("jobs.network") == "host" ? JobsNetwork::kHost : JobsNetwork::kNone;
-  options.jobs_network_zone = settings.text("jobs.network_zone");
-  options.jobs_work_dir = settings.text("jobs.work_dir");
-  options.oci_runtime = settings.text("jobs.oci_runtime");
-  options.job_sandbox = settings.text("jobs.sandbox") == "required"
-                            ? training::SandboxPolicy::kRequired
-                            : training::SandboxPolicy::kBestEffort;
+  set_job_options(settings, options);
   if (const std::string& signers = settings.text("security.model_signers"); !signers.empty()) {
     options.model_signers = FALAJ_TRY(cli::read_text(signers));
   }
