@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 namespace falaj::net {
@@ -18,14 +19,13 @@ constexpr std::size_t kReceivedMax = 64 << 10;
 constexpr std::size_t kSentMax = 5 + kRecordOverhead + kRecordContentMax + kRecordOverhead;
 constexpr int kSilentRecordsMax = 32;  // As OpenSSL bears.
 
-// Sealed bytes only: what they hold is no secret, and no connection needs a buffer of its own.
-std::span<unsigned char> received_buffer() {
-  thread_local std::array<unsigned char, kReceivedMax> buffer;
-  return buffer;
-}
-std::span<unsigned char> sent_buffer() {
-  thread_local std::array<unsigned char, kSentMax> buffer;
-  return buffer;
+// Sealed bytes only: what they hold is no secret, and no connection needs a buffer of its own. On
+// the heap, for the threads that speak TLS alone: what lies in the thread's own memory every thread
+// has.
+template <std::size_t kSize>
+std::span<unsigned char> thread_buffer() {
+  thread_local const auto buffer = std::make_unique<std::array<unsigned char, kSize>>();
+  return *buffer;
 }
 
 std::span<const unsigned char> bytes_of(const std::string& text) {
@@ -87,7 +87,7 @@ IoResult RecordStream::read(std::span<char> into) {
 
 // Receives behind what waits. Nullopt: `sealed` is all that is here.
 std::optional<IoResult> RecordStream::fetch(std::span<const unsigned char>& sealed) {
-  const std::span<unsigned char> buffer = received_buffer();
+  const std::span<unsigned char> buffer = thread_buffer<kReceivedMax>();
   std::memcpy(buffer.data(), held_.data(), held_.size());
   const std::span<unsigned char> room = buffer.subspan(held_.size());
   ssize_t count = 0;
@@ -181,7 +181,7 @@ IoResult RecordStream::write(std::string_view first, std::string_view second) {
   if (!unsent_.empty()) return send_sealed(bytes_of(unsent_).subspan(unsent_at_));
   const std::string_view part = (first.empty() ? second : first).substr(0, kRecordContentMax);
   if (part.empty()) return {};
-  const std::span<unsigned char> buffer = sent_buffer();
+  const std::span<unsigned char> buffer = thread_buffer<kSentMax>();
   std::size_t size = 0;
   if (std::exchange(owes_key_update_, false) || writer_.is_worn()) {
     size = writer_.key_update(buffer.data());
