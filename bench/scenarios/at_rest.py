@@ -2,11 +2,14 @@
 
 Each round ingests a file, freezes, trains and registers on fresh objects (end to end, seconds). The
 processor time that the program and its children took for a round is kept too: the seconds of a
-shared machine spread wider than the limit, the processor's do not. Then both are asked for
-predictions by entity id, request by request in turns, so that whatever else the machine does meets
-both (milliseconds at the 99th percentile). The program without sealing is tests/plain
-(falaj_test_plain): nobody can switch the real one off. Both must know the same rows and train the
-very same model.
+shared machine spread wider than the limit, the processor's do not; both have the same limit.
+
+"Online read" is measured twice, request by request in turns, so that whatever else the machine does
+meets both (milliseconds at the 99th percentile of one client): the bare read of an entity's newest
+features (feature-services/S:read), and a prediction by entity id, which is that read and a model.
+
+The program without sealing is tests/plain (falaj_test_plain): nobody can switch the real one off.
+Both must know the same rows, give the same features and train the very same model.
 """
 
 import http.client
@@ -34,7 +37,8 @@ class Walker:
         self.file = transactions(arena)
         self.server = arena.serve(program, "dev", "--data", arena.work / name, "--port", 0,
                                   "--grpc-port", 0)
-        self.count, self.p99s, self.ingests, self.cpus = 0, [], [], []
+        self.count, self.ingests, self.cpus = 0, [], []
+        self.p99s = {"read": [], "predict": []}
         self.apply(declared("Zone", "bench-zone", {}),
                    declared("Project", PROJECT, {"zone": "bench-zone"}),
                    declared("Entity", "customer",
@@ -45,9 +49,11 @@ class Walker:
 
     @property
     def extra(self) -> dict:
-        p99 = statistics.median(self.p99s[1:])
-        return {"predict_p99_ms": p99,
-                "predict_p99_more_us": (p99 - statistics.median(self.rival.p99s[1:])) * 1e3,
+        p99s = {}
+        for what, own in self.p99s.items():
+            p99, other = (statistics.median(each[1:]) for each in (own, self.rival.p99s[what]))
+            p99s |= {f"{what}_p99_ms": p99, f"{what}_p99_more_us": (p99 - other) * 1e3}
+        return {**p99s,
                 "ingest_s": statistics.median(self.ingests[1:]),
                 "cpu_s": statistics.median(self.cpus[1:]),
                 "cpu_more_percent": statistics.median(
@@ -104,12 +110,18 @@ class Walker:
             raise Refused(f"{self.server.url}: training {job['status']}: {job['error']}")
         version = self.api(f"models/model_{n}")["versions"][0]
         if self.rival.count == n:
-            ask_in_turns(n, (self, self.rival) if n % 2 else (self.rival, self))
+            walkers = (self, self.rival) if n % 2 else (self.rival, self)
+            for walker in walkers:
+                walker.deploy(n)
+            ask_in_turns("read", f"feature-services/svc_{n}:read", walkers)
+            ask_in_turns("predict", f"deployments/dep_{n}:predict", walkers)
         return seconds, {"rows": frozen["rows"], "set": frozen["data_sha256"],
                              "auc": version["metrics"]}
 
     def deploy(self, n):
         self.api(f"models/model_{n}/aliases/champion", {"version": 1, "reason": "bench"}, "PUT")
+
+    def connect(self):
         at = urllib.parse.urlsplit(self.server.url)
         return http.client.HTTPConnection(at.hostname, at.port)
 
@@ -117,23 +129,33 @@ class Walker:
         pass
 
 
-def ask_in_turns(n, walkers):
+def told(reply: dict) -> str:
+    """What both must answer alike: rows of features, or scores."""
+    rows = reply["rows"] if "rows" in reply else [p["score"] for p in reply["predictions"]]
+    return json.dumps(rows)
+
+
+def ask_in_turns(what, route, walkers):
     """Keeps what the 99th of a hundred requests took, of each."""
-    sides = [(walker.deploy(n), walker, []) for walker in walkers]
-    path = f"/api/v1/deployments/dep_{n}:predict?project={PROJECT}"
+    sides = [(walker.connect(), walker, []) for walker in walkers]
+    path = f"/api/v1/{route}?project={PROJECT}"
     for i in range(ASKED):
         body = json.dumps({"entities": [{"customer_id": 1 + i % 500}]})
+        replies = set()
         for connection, _, times in sides if i % 2 else reversed(sides):
             begin = time.perf_counter()
             connection.request("POST", path, body, {"Content-Type": "application/json"})
             reply = connection.getresponse()
-            reply.read()
+            text = reply.read()
             times.append((time.perf_counter() - begin) * 1e3)
             if reply.status != 200:
-                raise Refused(f"a prediction was answered by {reply.status}")
+                raise Refused(f"{route} was answered by {reply.status}")
+            replies.add(told(json.loads(text)))
+        if len(replies) != 1:
+            raise Refused(f"{route}: the answers differ: {sorted(replies)}")
     for connection, walker, times in sides:
         connection.close()
-        walker.p99s.append(statistics.quantiles(times, n=100)[98])
+        walker.p99s[what].append(statistics.quantiles(times, n=100)[98])
 
 
 _sealed = None

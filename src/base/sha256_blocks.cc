@@ -71,41 +71,101 @@ bool sha256_has_instructions() {
   return sha && __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("ssse3");
 }
 
+namespace {
+
+// One hash on its way through the instructions, which keep the state as (a b e f) and (c d g h),
+// highest lane first.
+struct Lane {
+  __m128i abef;
+  __m128i cdgh;
+  __m128i abef_before;
+  __m128i cdgh_before;
+  __m128i w[4];  // The last sixteen words of the schedule; group i stands at i % 4.
+};
+
+#define FALAJ_SHA_INLINE __attribute__((target("sha,sse4.1,ssse3"), always_inline)) inline
+
+FALAJ_SHA_INLINE void load(Lane& lane, const Sha256State& state) {
+  const __m128i abcd = _mm_loadu_si128(reinterpret_cast<const __m128i*>(state.data()));
+  const __m128i efgh = _mm_loadu_si128(reinterpret_cast<const __m128i*>(state.data() + 4));
+  const __m128i badc = _mm_shuffle_epi32(abcd, 0xb1);
+  const __m128i hgfe = _mm_shuffle_epi32(efgh, 0x1b);
+  lane.abef = _mm_alignr_epi8(badc, hgfe, 8);
+  lane.cdgh = _mm_blend_epi16(hgfe, badc, 0xf0);
+}
+
+FALAJ_SHA_INLINE void store(const Lane& lane, Sha256State& state) {
+  alignas(16) std::uint32_t words[8];
+  _mm_store_si128(reinterpret_cast<__m128i*>(words), lane.abef);
+  _mm_store_si128(reinterpret_cast<__m128i*>(words + 4), lane.cdgh);
+  state = {words[3], words[2], words[7], words[6], words[1], words[0], words[5], words[4]};
+}
+
+FALAJ_SHA_INLINE void begin_block(Lane& lane) {
+  lane.abef_before = lane.abef;
+  lane.cdgh_before = lane.cdgh;
+}
+
+// Four of the 64 rounds.
+FALAJ_SHA_INLINE void rounds(Lane& lane, const std::uint8_t* block, int i) {
+  const __m128i byte_order = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  if (i < 4) {
+    const auto* from = reinterpret_cast<const __m128i*>(block + 16 * i);
+    lane.w[i] = _mm_shuffle_epi8(_mm_loadu_si128(from), byte_order);
+  } else {
+    const __m128i newest = lane.w[(i - 1) % 4];
+    const __m128i partial = _mm_add_epi32(_mm_sha256msg1_epu32(lane.w[i % 4], lane.w[(i - 3) % 4]),
+                                          _mm_alignr_epi8(newest, lane.w[(i - 2) % 4], 4));
+    lane.w[i % 4] = _mm_sha256msg2_epu32(partial, newest);
+  }
+  const auto* constants = reinterpret_cast<const __m128i*>(kRound + 4 * i);
+  const __m128i sum = _mm_add_epi32(lane.w[i % 4], _mm_load_si128(constants));
+  lane.cdgh = _mm_sha256rnds2_epu32(lane.cdgh, lane.abef, sum);
+  lane.abef = _mm_sha256rnds2_epu32(lane.abef, lane.cdgh, _mm_shuffle_epi32(sum, 0x0e));
+}
+
+FALAJ_SHA_INLINE void end_block(Lane& lane) {
+  lane.abef = _mm_add_epi32(lane.abef, lane.abef_before);
+  lane.cdgh = _mm_add_epi32(lane.cdgh, lane.cdgh_before);
+}
+
+#undef FALAJ_SHA_INLINE
+
+}  // namespace
+
 __attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_native(Sha256State& state,
                                                                       const std::uint8_t* blocks,
                                                                       std::size_t count) {
-  const auto lane = [](std::uint32_t word) { return static_cast<int>(word); };
-  const __m128i byte_order = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-  // The instructions keep the state as (a b e f) and (c d g h), highest lane first.
-  __m128i abef = _mm_set_epi32(lane(state[0]), lane(state[1]), lane(state[4]), lane(state[5]));
-  __m128i cdgh = _mm_set_epi32(lane(state[2]), lane(state[3]), lane(state[6]), lane(state[7]));
+  Lane lane;
+  load(lane, state);
   for (; count > 0; --count, blocks += 64) {
-    const __m128i abef_before = abef;
-    const __m128i cdgh_before = cdgh;
-    __m128i w[4];  // The last sixteen words of the schedule; group i stands at i % 4.
+    begin_block(lane);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) rounds(lane, blocks, i);
+    end_block(lane);
+  }
+  store(lane, state);
+}
+
+__attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_native(Sha256Work a, Sha256Work b,
+                                                                      std::size_t count) {
+  Lane first;
+  Lane second;
+  load(first, a.state);
+  load(second, b.state);
+  for (; count > 0; --count, a.blocks += 64, b.blocks += 64) {
+    begin_block(first);
+    begin_block(second);
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) {
-      if (i < 4) {
-        const auto* from = reinterpret_cast<const __m128i*>(blocks + 16 * i);
-        w[i] = _mm_shuffle_epi8(_mm_loadu_si128(from), byte_order);
-      } else {
-        const __m128i newest = w[(i - 1) % 4];
-        const __m128i partial = _mm_add_epi32(_mm_sha256msg1_epu32(w[i % 4], w[(i - 3) % 4]),
-                                              _mm_alignr_epi8(newest, w[(i - 2) % 4], 4));
-        w[i % 4] = _mm_sha256msg2_epu32(partial, newest);
-      }
-      const auto* constants = reinterpret_cast<const __m128i*>(kRound + 4 * i);
-      const __m128i sum = _mm_add_epi32(w[i % 4], _mm_load_si128(constants));
-      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
-      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+      rounds(first, a.blocks, i);
+      rounds(second, b.blocks, i);
     }
-    abef = _mm_add_epi32(abef, abef_before);
-    cdgh = _mm_add_epi32(cdgh, cdgh_before);
+    end_block(first);
+    end_block(second);
   }
-  alignas(16) std::uint32_t lanes[8];
-  _mm_store_si128(reinterpret_cast<__m128i*>(lanes), abef);
-  _mm_store_si128(reinterpret_cast<__m128i*>(lanes + 4), cdgh);
-  state = {lanes[3], lanes[2], lanes[7], lanes[6], lanes[1], lanes[0], lanes[5], lanes[4]};
+  store(first, a.state);
+  store(second, b.state);
 }
 
 #else
@@ -113,6 +173,10 @@ __attribute__((target("sha,sse4.1,ssse3"))) void sha256_blocks_native(Sha256Stat
 bool sha256_has_instructions() { return false; }
 
 void sha256_blocks_native(Sha256State&, const std::uint8_t*, std::size_t) {
+  FALAJ_CHECK(sha256_has_instructions());
+}
+
+void sha256_blocks_native(Sha256Work, Sha256Work, std::size_t) {
   FALAJ_CHECK(sha256_has_instructions());
 }
 

@@ -32,6 +32,13 @@ SecretBytes derive_file_key(const SecretBytes& key, std::string_view salt, std::
   return hkdf_sha256(key.view(), salt, aad);
 }
 
+// Takes a segment as it was read: sealed, so nobody need clear or wipe it.
+struct SealedBuffer {
+  std::unique_ptr<unsigned char[]> bytes =
+      std::make_unique_for_overwrite<unsigned char[]>(kSegmentBytes);
+  std::span<unsigned char> span() const { return {bytes.get(), kSegmentBytes}; }
+};
+
 // How much plaintext a sealed stream of this size holds; kNoSegment if no stream has this size.
 std::uint64_t plain_size(std::uint64_t sealed) {
   if (sealed < kStreamHeaderBytes + kTagBytes) return kNoSegment;
@@ -111,8 +118,7 @@ StreamOpener::StreamOpener(SecretBytes file_key, std::string prefix, std::uint64
       sealed_size_(sealed_size),
       segments_((sealed_size + kSegmentBytes - 1) / kSegmentBytes),
       size_(plain_size(sealed_size)),
-      read_(std::move(read)),
-      kept_index_(kNoSegment) {}
+      read_(std::move(read)) {}
 
 StreamOpener::~StreamOpener() = default;
 
@@ -137,24 +143,21 @@ Result<std::unique_ptr<StreamOpener>> StreamOpener::open(const SecretBytes& key,
       std::move(file_key), header.substr(1 + kSaltBytes), sealed_size, std::move(read)));
 
   Aes256Gcm cipher(opener->file_key_.view(), Aes256Gcm::Use::kOpen);
-  SecretBytes sealed(kSegmentBytes);
   SecretBytes plain(kSegmentBytes);
   const std::uint64_t last = opener->segments_ - 1;
-  FALAJ_TRY(opener->open_segment(cipher, last, sealed, plain.data()));
-  MutexLock lock(opener->mutex_);
-  opener->kept_ = std::move(plain);
-  opener->kept_index_ = last;
+  FALAJ_TRY(opener->open_segment(cipher, last, SealedBuffer().span(), plain.data()));
+  opener->keep(last, std::move(plain));
   return opener;
 }
 
-Status StreamOpener::open_segment(Aes256Gcm& cipher, std::uint64_t index, SecretBytes& sealed,
-                                  unsigned char* out) const {
+Status StreamOpener::open_segment(Aes256Gcm& cipher, std::uint64_t index,
+                                  std::span<unsigned char> sealed, unsigned char* out) const {
   const std::uint64_t begin = segment_begin(index);
-  const auto bytes = static_cast<std::size_t>(segment_end(index) - begin);
-  FALAJ_TRY(read_(begin, sealed.span().first(bytes)));
+  sealed = sealed.first(static_cast<std::size_t>(segment_end(index) - begin));
+  FALAJ_TRY(read_(begin, sealed));
   unsigned char nonce[kGcmNonceBytes];
   make_nonce(prefix_, index, index + 1 == segments_ ? 1 : 0, nonce);
-  return cipher.open(nonce, {}, sealed.view().substr(0, bytes), out);
+  return cipher.open(nonce, {}, {reinterpret_cast<const char*>(sealed.data()), sealed.size()}, out);
 }
 
 StreamOpener::Slice StreamOpener::locate(std::uint64_t offset) const {
@@ -175,17 +178,51 @@ Status StreamOpener::read_at(std::uint64_t offset, std::span<unsigned char> out)
   return done;
 }
 
-// True if the kept segment had the piece.
+// True if a kept segment had the piece.
 bool StreamOpener::copy_kept(Slice at, std::span<unsigned char> piece) const {
   MutexLock lock(mutex_);
-  if (kept_index_ != at.segment) return false;
-  std::memcpy(piece.data(), kept_.data() + at.within, piece.size());
-  return true;
+  for (Kept& each : kept_) {
+    if (each.used == 0 || each.index != at.segment) continue;
+    std::memcpy(piece.data(), each.plain.data() + at.within, piece.size());
+    each.used = ++uses_;
+    return true;
+  }
+  return false;
+}
+
+// The bytes of the place that was not used for longest, which is empty then; new ones if it never
+// had any, or others replace theirs.
+SecretBytes StreamOpener::take_oldest() const {
+  SecretBytes bytes;
+  {
+    MutexLock lock(mutex_);
+    Kept& oldest = *std::ranges::min_element(kept_, {}, &Kept::used);
+    oldest.used = 0;
+    bytes = std::move(oldest.plain);
+  }
+  return bytes.empty() ? SecretBytes(kSegmentBytes) : std::move(bytes);
+}
+
+void StreamOpener::keep(std::uint64_t index, SecretBytes plain) const {
+  MutexLock lock(mutex_);
+  Kept& place = *std::ranges::min_element(kept_, {}, &Kept::used);
+  place.plain = std::move(plain);
+  place.index = index;
+  place.used = ++uses_;
+}
+
+Status StreamOpener::open_kept(Aes256Gcm& cipher, Slice at, std::span<unsigned char> sealed,
+                               std::span<unsigned char> piece) const {
+  SecretBytes plain = take_oldest();
+  FALAJ_TRY(open_segment(cipher, at.segment, sealed, plain.data()));
+  std::memcpy(piece.data(), plain.data() + at.within, piece.size());
+  keep(at.segment, std::move(plain));
+  return {};
 }
 
 Status StreamOpener::read_pieces(std::uint64_t offset, std::span<unsigned char> out) const {
   std::optional<Aes256Gcm> cipher;
-  SecretBytes sealed;
+  std::optional<SealedBuffer> sealed;
   while (!out.empty()) {
     const Slice at = locate(offset);
     const auto length =
@@ -194,18 +231,11 @@ Status StreamOpener::read_pieces(std::uint64_t offset, std::span<unsigned char> 
     if (!copy_kept(at, piece)) {
       if (!cipher) {
         cipher.emplace(file_key_.view(), Aes256Gcm::Use::kOpen);
-        sealed = SecretBytes(kSegmentBytes);
+        sealed.emplace();
       }
-      if (piece.size() == length) {
-        FALAJ_TRY(open_segment(*cipher, at.segment, sealed, piece.data()));
-      } else {
-        SecretBytes plain(kSegmentBytes);
-        FALAJ_TRY(open_segment(*cipher, at.segment, sealed, plain.data()));
-        std::memcpy(piece.data(), plain.data() + at.within, piece.size());
-        MutexLock lock(mutex_);
-        kept_ = std::move(plain);
-        kept_index_ = at.segment;
-      }
+      FALAJ_TRY(piece.size() == length
+                    ? open_segment(*cipher, at.segment, sealed->span(), piece.data())
+                    : open_kept(*cipher, at, sealed->span(), piece));
     }
     out = out.subspan(piece.size());
     offset += piece.size();

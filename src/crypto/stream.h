@@ -7,6 +7,7 @@
 // file that was cut. Up to 2^32 segments (256 TiB).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -60,7 +61,8 @@ using SealedReadAt = std::function<Status(std::uint64_t offset, std::span<unsign
 
 // Random access to a sealed stream. Nothing is handed out before the tag of its segment was
 // checked. Thread-safe if `read` is. Each call opens the segments it touches (about 20 µs each);
-// the segment that was touched last in part is kept, so that small reads in a row cost one.
+// the last few (kKept) that were touched in part are kept, up to 256 KiB, so that small reads near
+// each other, by one thread or two, open each of them once.
 class StreamOpener {
  public:
   // Checks the header and the last segment, so that a cut or lengthened stream is refused here.
@@ -79,9 +81,13 @@ class StreamOpener {
   StreamOpener(SecretBytes file_key, std::string prefix, std::uint64_t sealed_size,
                SealedReadAt read);
   Slice locate(std::uint64_t offset) const;
-  Status open_segment(Aes256Gcm& cipher, std::uint64_t index, SecretBytes& sealed,
+  Status open_segment(Aes256Gcm& cipher, std::uint64_t index, std::span<unsigned char> sealed,
                       unsigned char* out) const;
   bool copy_kept(Slice at, std::span<unsigned char> piece) const;
+  Status open_kept(Aes256Gcm& cipher, Slice at, std::span<unsigned char> sealed,
+                   std::span<unsigned char> piece) const;
+  SecretBytes take_oldest() const;
+  void keep(std::uint64_t index, SecretBytes plain) const;
   Status read_pieces(std::uint64_t offset, std::span<unsigned char> out) const;
   std::uint64_t segment_begin(std::uint64_t index) const;  // Sealed offset, behind the header.
   std::uint64_t segment_end(std::uint64_t index) const;
@@ -92,9 +98,15 @@ class StreamOpener {
   std::uint64_t segments_;
   std::uint64_t size_;
   SealedReadAt read_;
+  static constexpr std::size_t kKept = 4;
+  struct Kept {
+    std::uint64_t index = 0;
+    std::uint64_t used = 0;  // When, by uses_; 0: never, or its bytes are being replaced.
+    SecretBytes plain;
+  };
   mutable Mutex mutex_;
-  mutable std::uint64_t kept_index_ FALAJ_GUARDED_BY(mutex_);
-  mutable SecretBytes kept_ FALAJ_GUARDED_BY(mutex_);
+  mutable std::array<Kept, kKept> kept_ FALAJ_GUARDED_BY(mutex_);
+  mutable std::uint64_t uses_ FALAJ_GUARDED_BY(mutex_) = 0;
 };
 
 // Whole values, for what fits in memory.

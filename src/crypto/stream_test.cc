@@ -197,10 +197,39 @@ TEST(Stream, the_readers_error_passes_through) {
   EXPECT_EQ(StreamOpener::open(key, "aad", 100, broken).error().code, Code::kUnavailable);
 }
 
+TEST(Stream, segments_that_are_read_in_turns_are_opened_once_while_they_are_few) {
+  FakeRandom random(8);
+  const SecretBytes key = random.key();
+  const std::string text = content(20 * kSegmentPlain);
+  const std::string sealed = seal_stream(key, text, "", random);
+  int reads = 0;
+  const auto counted = [&](std::uint64_t offset, std::span<unsigned char> out) -> Status {
+    ++reads;
+    return reader_of(sealed)(offset, out);
+  };
+  const auto opener = StreamOpener::open(key, "", sealed.size(), counted).value();
+  std::mt19937 numbers(8);
+  const auto read_each = [&](std::size_t segments) {
+    for (std::size_t i = 0; i < segments; ++i) {
+      const std::size_t offset = kFirstSegmentPlain + i * kSegmentPlain + numbers() % 60'000;
+      std::string out(100, '\0');
+      ASSERT_TRUE(
+          opener->read_at(offset, {reinterpret_cast<unsigned char*>(out.data()), 100}).ok());
+      ASSERT_EQ(out, text.substr(offset, 100));
+    }
+  };
+  reads = 0;
+  for (int round = 0; round < 5; ++round) read_each(4);
+  EXPECT_EQ(reads, 4);
+  reads = 0;
+  for (int round = 0; round < 5; ++round) read_each(15);  // More than are kept: each is the oldest.
+  EXPECT_GT(reads, 5 * 15 - 5);
+}
+
 TEST(Stream, threads_read_one_opener) {
   FakeRandom random(8);
   const SecretBytes key = random.key();
-  const std::string text = content(5 * kSegmentBytes);
+  const std::string text = content(15 * kSegmentBytes);  // More segments than are kept.
   const std::string sealed = seal_stream(key, text, "aad", random);
   const auto opener = StreamOpener::open(key, "aad", sealed.size(), reader_of(sealed)).value();
   std::atomic<int> wrong{0};

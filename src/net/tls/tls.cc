@@ -92,6 +92,47 @@ int select_http2(SSL*, const unsigned char** out, unsigned char* out_size, const
   return SSL_TLSEXT_ERR_OK;
 }
 
+// ---- Secrets of the records ---------------------------------------------------------------------
+
+// What OpenSSL says of a session's secrets while it shakes hands.
+struct HeardSecrets {
+  RecordStream::Secrets secrets;
+  bool client = false;
+  bool server = false;
+};
+
+int secrets_slot() {
+  static const int slot = SSL_get_ex_new_index(
+      0, nullptr, nullptr, nullptr, [](void*, void* held, CRYPTO_EX_DATA*, int, long, void*) {
+        delete static_cast<HeardSecrets*>(held);
+      });
+  return slot;
+}
+
+// True when `text` is the secret in hexadecimal digits, no more and no less.
+bool read_secret(std::string_view text, TrafficSecret& secret) {
+  if (text.size() != 2 * secret.bytes.size()) return false;
+  for (std::size_t i = 0; i < secret.bytes.size(); ++i) {
+    const int high = hex_value(text[2 * i]);
+    const int low = hex_value(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    secret.bytes[i] = static_cast<unsigned char>(high << 4 | low);
+  }
+  return true;
+}
+
+// OpenSSL's only way to tell a secret: a line "LABEL random secret", meant for a log file. It goes
+// into the session and nowhere else; OpenSSL wipes the line.
+void hear_secret(const SSL* session, const char* line) {
+  auto* heard = static_cast<HeardSecrets*>(SSL_get_ex_data(session, secrets_slot()));
+  if (heard == nullptr) return;
+  const std::string_view text = line;
+  const std::string_view label = text.substr(0, text.find(' '));
+  const std::string_view secret = text.substr(text.rfind(' ') + 1);
+  if (label == "CLIENT_TRAFFIC_SECRET_0") heard->client = read_secret(secret, heard->secrets.read);
+  if (label == "SERVER_TRAFFIC_SECRET_0") heard->server = read_secret(secret, heard->secrets.write);
+}
+
 // ---- PEM --------------------------------------------------------------------------------------
 
 BioPtr read_only(const std::string& text) {
@@ -289,6 +330,9 @@ Result<TlsContext> make_server_tls(const ServerTls& options) {
   if (!options.client_authorities_pem.empty()) {
     FALAJ_TRY(ask_for_peers(c, options.client_authorities_pem, options.peer_name, SSL_VERIFY_PEER));
   }
+  // Record by record while hands are shaken, so that what follows is left for who takes over.
+  SSL_CTX_set_read_ahead(c, 0);
+  SSL_CTX_set_keylog_callback(c, hear_secret);
   FALAJ_TRY(prove_version(*c));
   return context;
 }
@@ -318,7 +362,26 @@ Result<TlsContext> make_client_tls(const ClientTls& options) {
 Result<TlsSession> accept_session(ssl_ctx_st& context, int socket) {
   TlsSession session = FALAJ_TRY(make_session(context, socket));
   SSL_set_accept_state(session.get());
+  auto heard = std::make_unique<HeardSecrets>();
+  if (SSL_set_ex_data(session.get(), secrets_slot(), heard.get()) != 1) {
+    return Error(Code::kInternal, "cannot begin a TLS session: " + last_tls_error());
+  }
+  heard.release();  // NOLINT: the session's now.
   return session;
+}
+
+std::unique_ptr<RecordStream::Secrets> take_secrets(ssl_st& session) {
+  const auto* heard = static_cast<HeardSecrets*>(SSL_get_ex_data(&session, secrets_slot()));
+  if (heard == nullptr) return nullptr;
+  const SSL_CIPHER* suite = SSL_get_current_cipher(&session);
+  const bool ours = SSL_version(&session) == TLS1_3_VERSION && suite != nullptr &&
+                    SSL_CIPHER_get_id(suite) == TLS1_3_CK_AES_256_GCM_SHA384 && heard->client &&
+                    heard->server && SSL_has_pending(&session) == 0;
+  if (!ours) {
+    SSL_set_read_ahead(&session, 1);  // It stays with OpenSSL: one call takes what has come.
+    return nullptr;
+  }
+  return std::make_unique<RecordStream::Secrets>(heard->secrets);
 }
 
 Result<TlsSession> mutual_session(ssl_ctx_st& context, int socket, TlsSide side) {

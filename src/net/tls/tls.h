@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "net/mutual_tls.h"
+#include "net/tls/record_stream.h"
 #include "net/tls_options.h"
 
 // OpenSSL's own names, so that its headers stay out of this one.
@@ -42,6 +43,12 @@ Result<TlsSession> connect_session(ssl_ctx_st& context, int socket, const std::s
 
 // For make_mutual_tls(): no name of a host is sent or demanded.
 Result<TlsSession> mutual_session(ssl_ctx_st& context, int socket, TlsSide side);
+
+// After the handshake of a session of accept_session(): what its records are sealed with, for who
+// takes them over; the session must not be used for reading or writing any more. Null when it must
+// stay with OpenSSL: another suite was agreed on than TLS_AES_256_GCM_SHA384, or OpenSSL has
+// received more than the handshake. Wiped in the end; never written anywhere.
+std::unique_ptr<RecordStream::Secrets> take_secrets(ssl_st& session);
 
 // Who is at the other end of a completed handshake, by its certificate.
 struct TlsPeer {

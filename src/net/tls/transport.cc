@@ -64,20 +64,34 @@ IoResult Transport::tls_end(int returned) {
 }
 
 bool Transport::has_drained(std::size_t bytes, std::size_t asked) const {
+  if (records_ != nullptr) return records_->has_drained();
   return is_tls() ? is_drained(*session_) : bytes < asked;
 }
 
 void Transport::rest() {
+  if (records_ != nullptr) return records_->rest();
   if (is_tls()) SSL_free_buffers(session_.get());  // Does nothing while they hold something.
 }
 
 IoResult Transport::handshake() {
-  if (!is_tls()) return {};
+  if (session_ == nullptr) return {};
   ERR_clear_error();
-  return tls_result(SSL_do_handshake(session_.get()));
+  const IoResult result = tls_result(SSL_do_handshake(session_.get()));
+  if (result.outcome == IoOutcome::kDone) take_over();
+  return result;
+}
+
+// OpenSSL's session goes: two that count records under one key would use a number twice.
+void Transport::take_over() {
+  const auto secrets = take_secrets(*session_);
+  if (secrets == nullptr) return;
+  peer_ = peer_of(*session_);
+  records_ = std::make_unique<RecordStream>(socket_, *secrets);
+  session_.reset();
 }
 
 IoResult Transport::read(std::span<char> into) {
+  if (records_ != nullptr) return records_->read(into);
   if (is_tls()) {
     const std::size_t most = std::min<std::size_t>(into.size(), std::numeric_limits<int>::max());
     return tls_result(SSL_read(session_.get(), into.data(), static_cast<int>(most)));
@@ -92,6 +106,7 @@ IoResult Transport::read(std::span<char> into) {
 }
 
 IoResult Transport::write(std::string_view first, std::string_view second) {
+  if (records_ != nullptr) return records_->write(first, second);
   if (is_tls()) {
     const std::string_view bytes = first.empty() ? second : first;
     if (bytes.empty()) return {};
@@ -113,7 +128,9 @@ IoResult Transport::write(std::string_view first, std::string_view second) {
 }
 
 void Transport::finish_writing() {
-  if (is_tls()) {
+  if (records_ != nullptr) {
+    records_->finish();
+  } else if (is_tls()) {
     ERR_clear_error();
     SSL_shutdown(session_.get());
     ERR_clear_error();

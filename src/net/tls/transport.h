@@ -2,35 +2,25 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "net/tls/io.h"
+#include "net/tls/record_stream.h"
 #include "net/tls/tls.h"
 
 namespace falaj::net {
 
-enum class IoOutcome : std::uint8_t {
-  kDone,       // `bytes` were moved.
-  kWantRead,   // Try again when the socket is readable.
-  kWantWrite,  // Try again when the socket is writable.
-  kClosed,     // The peer has ended its side, in order.
-  kFailed,     // Reset, or a TLS fault; see error_text().
-};
-
-struct IoResult {
-  IoOutcome outcome = IoOutcome::kDone;
-  std::size_t bytes = 0;
-};
-
-// Does not own the socket. One thread at a time.
+// A server's session is OpenSSL's for the handshake and, where it can be (see take_secrets), ours
+// from then on. Does not own the socket. One thread at a time.
 class Transport {
  public:
   explicit Transport(int socket) : socket_(socket) {}
   Transport(int socket, TlsSession session) : socket_(socket), session_(std::move(session)) {}
 
-  bool is_tls() const { return session_ != nullptr; }
+  bool is_tls() const { return session_ != nullptr || records_ != nullptr; }
   // kDone when the handshake is complete; at once for a plain socket.
   IoResult handshake();
   IoResult read(std::span<char> into);
@@ -40,7 +30,7 @@ class Transport {
   void finish_writing();
   // True when the last read(), which moved `bytes` of at most `asked`, left nothing in the socket.
   bool has_drained(std::size_t bytes, std::size_t asked) const;
-  // Gives OpenSSL's buffers back (32 KiB) until the next byte: for a connection that rests.
+  // Gives buffers back (OpenSSL's have 32 KiB) until the next byte: for a connection that rests.
   void rest();
   // After a failed handshake: the peer spoke plain HTTP. Then drop_tls() lets it be told so.
   bool heard_plain_http() const { return plain_http_; }
@@ -48,17 +38,22 @@ class Transport {
   bool certificate_refused() const { return certificate_refused_; }
   void drop_tls() { session_.reset(); }
   // After the handshake: who the peer's certificate says it is.
-  TlsPeer peer() const { return is_tls() ? peer_of(*session_) : TlsPeer{}; }
+  TlsPeer peer() const { return session_ != nullptr ? peer_of(*session_) : peer_; }
   // Why the last call gave kFailed; after kClosed the peer's complaint, "" when it had none.
-  const std::string& error_text() const { return error_text_; }
+  const std::string& error_text() const {
+    return records_ != nullptr ? records_->error_text() : error_text_;
+  }
 
  private:
   IoResult tls_result(int returned);
   IoResult tls_end(int returned);
   IoResult failed(std::string text);
+  void take_over();
 
   int socket_;
-  TlsSession session_;
+  TlsSession session_;                     // Gone once records_ is there.
+  std::unique_ptr<RecordStream> records_;  // After the handshake.
+  TlsPeer peer_;                           // With records_.
   bool plain_http_ = false;
   bool certificate_refused_ = false;
   std::string error_text_;

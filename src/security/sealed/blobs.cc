@@ -4,8 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/hash.h"
+#include "base/two_hashes.h"
 #include "crypto/stream.h"
+#include "storage/paired_writer.h"
 
 namespace falaj::security::sealed {
 namespace {
@@ -85,6 +86,7 @@ class SealedWriter final : public BlobWriter {
         owner_(std::move(owner)),
         wrapped_(key.wrapped),
         inner_(std::move(inner)),
+        paired_(dynamic_cast<storage::PairedBlobWriter*>(inner_.get())),
         sealer_(key.key, aad_of(owner_)) {}
   ~SealedWriter() override {
     // A key without a file is of no use, but does no harm either.
@@ -93,15 +95,14 @@ class SealedWriter final : public BlobWriter {
 
   Status begin() { return inner_->append(std::string(kMagic) + wrapped_); }
 
-  // In pieces that stay in the processor's cache from the hash to the disk.
+  // In pieces that stay in the processor's cache from the hashes to the disk.
   Status append(std::string_view bytes) override {
     while (!bytes.empty()) {
       const std::string_view piece = bytes.substr(0, kPieceBytes);
-      hasher_.update(piece);
       bytes_ += static_cast<std::int64_t>(piece.size());
       ready_.clear();
       FALAJ_TRY(sealer_.append(piece, ready_));
-      if (!ready_.empty()) FALAJ_TRY(inner_->append(ready_));
+      FALAJ_TRY(hash_and_pass(piece));
       bytes.remove_prefix(piece.size());
     }
     return {};
@@ -118,12 +119,22 @@ class SealedWriter final : public BlobWriter {
   }
 
  private:
+  // The content's hash, and what is sealed by now to the store, which hashes that.
+  Status hash_and_pass(std::string_view piece) {
+    if (paired_ != nullptr && !ready_.empty()) {
+      return paired_->append_beside(ready_, {hasher_, piece});
+    }
+    hasher_.update(piece);
+    return ready_.empty() ? Status() : inner_->append(ready_);
+  }
+
   keys::KeyTree& keys_;
   const Owner owner_;
   const std::string wrapped_;
   const std::unique_ptr<BlobWriter> inner_;
+  storage::PairedBlobWriter* const paired_;  // inner_, if it is one.
   crypto::StreamSealer sealer_;
-  Sha256Hasher hasher_;
+  PairedHasher hasher_;
   std::string ready_;
   std::int64_t bytes_ = 0;
   bool committed_ = false;

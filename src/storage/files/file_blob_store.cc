@@ -24,6 +24,7 @@
 #include "base/mutex.h"
 #include "storage/internal/posix_file.h"
 #include "storage/open.h"
+#include "storage/paired_writer.h"
 
 namespace falaj::storage {
 namespace {
@@ -158,7 +159,7 @@ class FileBlobStore final : public BlobStore {
   mutable std::unordered_map<std::string, FileState> checked_ FALAJ_GUARDED_BY(mutex_);
 };
 
-class FileBlobWriter final : public BlobWriter {
+class FileBlobWriter final : public PairedBlobWriter {
  public:
   FileBlobWriter(FileBlobStore& store, Owner owner, std::string name, Fd file)
       : store_(store), owner_(std::move(owner)), name_(std::move(name)), file_(std::move(file)) {}
@@ -167,9 +168,14 @@ class FileBlobWriter final : public BlobWriter {
   }
 
   Status append(std::string_view bytes) override {
-    FALAJ_TRY(write_all(file_.get(), bytes, store_.staging_folder() + "/" + name_));
+    FALAJ_TRY(write(bytes));
     hasher_.update(bytes);
-    bytes_ += static_cast<std::int64_t>(bytes.size());
+    return {};
+  }
+
+  Status append_beside(std::string_view bytes, PairedHasher::Fed beside) override {
+    FALAJ_TRY(write(bytes));
+    PairedHasher::update_both({hasher_, bytes}, beside);
     return {};
   }
 
@@ -183,11 +189,17 @@ class FileBlobWriter final : public BlobWriter {
   }
 
  private:
+  Status write(std::string_view bytes) {
+    FALAJ_TRY(write_all(file_.get(), bytes, store_.staging_folder() + "/" + name_));
+    bytes_ += static_cast<std::int64_t>(bytes.size());
+    return {};
+  }
+
   FileBlobStore& store_;
   const Owner owner_;
   const std::string name_;
   const Fd file_;
-  Sha256Hasher hasher_;
+  PairedHasher hasher_;
   std::int64_t bytes_ = 0;
   bool committed_ = false;
 };
