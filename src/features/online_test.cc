@@ -523,16 +523,16 @@ TEST(Online, a_bound_of_no_rows_gives_the_same_answers_as_none) {
     EXPECT_EQ(world.online->keys(world.context.project, "activity"), std::uint64_t{kKeys});
   }
   // Late rows lose and newer ones win against rows that are not in memory.
-  const auto report = world.append("activity", kHeader + line(7, "2026-05-19", "", -1) +
-                                                   line(8, "2026-05-21", "", -2) +
-                                                   line(kKeys, "2026-05-21", "", -3));
+  const auto report = world.append("activity", kHeader + line(7, "2026-05-19", "", 1001) +
+                                                   line(8, "2026-05-21", "", 1002) +
+                                                   line(kKeys, "2026-05-21", "", 1003));
   ASSERT_TRUE(report.ok()) << report.error().message;
   EXPECT_EQ(report->online_stale, 1u);
   EXPECT_EQ(report->online_newer, 2u);
   for (int starts = 0; starts < 2; ++starts, world.restart()) {
     EXPECT_EQ(world.read({7}).numbers[0], 3.5);
-    EXPECT_EQ(world.read({8}).numbers[0], -2);
-    EXPECT_EQ(world.read({kKeys}).numbers[0], -3);
+    EXPECT_EQ(world.read({8}).numbers[0], 1002);
+    EXPECT_EQ(world.read({kKeys}).numbers[0], 1003);
   }
   ASSERT_TRUE(world.online->make_sure(world.context.project, "activity").ok());
   EXPECT_EQ(world.online->keys(world.context.project, "activity"), std::uint64_t{kKeys} + 1);
