@@ -79,14 +79,13 @@ Recordings::Recordings(storage::SqlStore& sql, storage::BlobStore& blobs, const 
 
 std::shared_ptr<Recorder> Recordings::recorder(const Recorder::Whose& whose,
                                                const RecordRule& rule) {
-  const Key key{whose.project, whose.deployment};
   MutexLock lock(mutex_);
   if (rule.share <= 0) {
-    recorders_.erase(key);
+    recorders_.erase(whose);
     return nullptr;
   }
-  std::shared_ptr<Recorder>& now = recorders_[key];
-  if (now == nullptr || now->whose() != whose || now->rule() != rule) {
+  std::shared_ptr<Recorder>& now = recorders_[whose];
+  if (now == nullptr || now->rule() != rule) {
     now = std::make_shared<Recorder>(whose, rule, clock_);
   }
   return now;
@@ -96,7 +95,8 @@ std::vector<std::shared_ptr<Recorder>> Recordings::recorders(const Key& key) con
   std::vector<std::shared_ptr<Recorder>> found;
   MutexLock lock(mutex_);
   for (const auto& [each, recorder] : recorders_) {
-    if (key.first.empty() || (each.first == key.first && key.second.empty()) || each == key) {
+    const bool in_project = key.first.empty() || each.project == key.first;
+    if (in_project && (key.second.empty() || each.deployment == key.second)) {
       found.push_back(recorder);
     }
   }
@@ -173,15 +173,15 @@ Status Recordings::drop_surplus(const Key& key, const RecordRule& rule) {
 
 // What a crash left between the store and the table. Once for each owner.
 Status Recordings::drop_strays(const Recorder::Whose& whose) {
-  const Key key{whose.project, whose.deployment};
-  const auto found = cleaned_.find(key);
-  if (found != cleaned_.end() && found->second == whose) return {};
+  if (cleaned_.contains(whose)) return {};
   std::set<std::string> known;
-  for (const Segment& segment : FALAJ_TRY(segments(key))) known.insert(segment.blob.str());
+  for (const Segment& segment : FALAJ_TRY(segments({whose.project, whose.deployment}))) {
+    known.insert(segment.blob.str());
+  }
   for (const BlobId& id : FALAJ_TRY(blobs_.list(owner_of(whose)))) {
     if (!known.contains(id.str())) FALAJ_TRY(remove_blob(blobs_, owner_of(whose), id));
   }
-  cleaned_[key] = whose;
+  cleaned_.insert(whose);
   return {};
 }
 

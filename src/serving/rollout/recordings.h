@@ -7,9 +7,11 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,7 +50,7 @@ class Recorder {
     std::string project;
     std::string deployment;
     std::string zone;  // Of the model that answers.
-    bool operator==(const Whose&) const = default;
+    auto operator<=>(const Whose&) const = default;
   };
   Recorder(Whose whose, const RecordRule& rule, const Clock& clock);
 
@@ -80,7 +82,8 @@ class Recordings {
   // They outlive this.
   Recordings(storage::SqlStore& sql, storage::BlobStore& blobs, const Clock& clock);
 
-  // Null when the rule says none; the same one while nothing changes.
+  // Null when the rule says none; the same one while nothing changes. Versions of other zones have
+  // one of their own.
   std::shared_ptr<Recorder> recorder(const Recorder::Whose& whose, const RecordRule& rule);
 
   // Keeps what was drawn, and removes what is too old, too many, or of a deployment that records no
@@ -112,9 +115,9 @@ class Recordings {
   const Clock& clock_;
   std::atomic<std::uint64_t> erasures_{0};
   Mutex keeping_;  // One writer at a time: what is erased is not written meanwhile.
-  std::map<Key, Recorder::Whose> cleaned_ FALAJ_GUARDED_BY(keeping_);
+  std::set<Recorder::Whose> cleaned_ FALAJ_GUARDED_BY(keeping_);
   mutable Mutex mutex_;  // Held for a look only.
-  std::map<Key, std::shared_ptr<Recorder>> recorders_ FALAJ_GUARDED_BY(mutex_);
+  std::map<Recorder::Whose, std::shared_ptr<Recorder>> recorders_ FALAJ_GUARDED_BY(mutex_);
 };
 
 // As it lies in a segment. decode: FJ-8006 for what encode did not write.

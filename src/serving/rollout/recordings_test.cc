@@ -138,7 +138,9 @@ TEST_F(RecordingsTest, an_erasure_takes_all_of_the_project) {
 TEST_F(RecordingsTest, belongs_to_the_zone_of_what_answered) {
   offer(64);
   tick();
+  const auto ours = recorder();
   recorder("eu")->offer(std::vector<EntityKeys>{customer(7)});
+  EXPECT_EQ(recorder(), ours) << "a candidate of another zone takes nobody's place";
   EXPECT_EQ(read().size(), 65U);
   EXPECT_EQ(files("eu").size(), 1U);
   EXPECT_EQ(files("ae").size(), 1U);
