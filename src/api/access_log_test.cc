@@ -10,7 +10,7 @@
 namespace falaj::api {
 namespace {
 
-class AccessLog : public ::testing::Test, private log::Sink {
+class AccessLog : public ::testing::Test, protected log::Sink {
  protected:
   void SetUp() override { log::set_sink(this, log::Level::kInfo); }
   void TearDown() override { log::set_sink(nullptr, log::Level::kInfo); }
