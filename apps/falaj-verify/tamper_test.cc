@@ -601,7 +601,7 @@ TEST(Tampering, is_missed_as_soon_as_one_check_is_left_out) {
   for (const auto& [name, member] : all) {
     Checks checks;
     checks.*member = false;
-    EXPECT_FALSE(undetected(7, 320, checks).empty()) << "nothing needs the check " << name;
+    EXPECT_FALSE(undetected(7, 480, checks).empty()) << "nothing needs the check " << name;
   }
 }
 

@@ -456,9 +456,9 @@ TEST_F(InferenceTest, every_version_that_serves_answers_under_its_number) {
     const Value reply = parse_json(response.body).value();
     return reply.text("model_version") + ":" + to_json(reply["outputs"].as_array()[0]["data"]);
   };
-  EXPECT_EQ(asked("/v2/models/fraud"), "1:[3.0]");
-  EXPECT_EQ(asked("/v2/models/fraud/versions/1"), "1:[3.0]");
-  EXPECT_EQ(asked("/v2/models/fraud/versions/2"), "2:[5.0]");
+  EXPECT_EQ(asked("/v2/models/fraud"), "1:[3]");
+  EXPECT_EQ(asked("/v2/models/fraud/versions/1"), "1:[3]");
+  EXPECT_EQ(asked("/v2/models/fraud/versions/2"), "2:[5]");
   EXPECT_EQ(to_json(get("/v2/models/fraud")["versions"]), R"(["1","2"])");
   EXPECT_EQ(to_json(get("/v2/models/fraud/versions/2")["versions"]), R"(["2"])");
   EXPECT_EQ(get("/v2/models/fraud/versions/2/ready")["ready"], Value(true));
