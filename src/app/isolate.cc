@@ -1,7 +1,9 @@
 #include "app/isolate.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "app/libraries.h"
 #include "app/report.h"
@@ -58,6 +60,7 @@ serving::IsolationOptions isolation_of(const Options& options, unsigned threads,
   out.process = [start](unsigned lanes) { return process_of(start, lanes); };
   out.version = name + " in processes of its own";
   out.answer_max = options.isolated_answer;
+  out.lanes = std::max(2U, std::thread::hardware_concurrency());
   return out;
 }
 

@@ -136,9 +136,12 @@ Status wire_http(const Options& options, const Tls& tls, AccessControl& control,
     return identity.resolve(subject);
   };
   server.make_spool = [folder = options.data_folder + "/uploads"] { return open_spool(folder); };
-  server.gate_blocks = [&identity,
+  // With a bound for online rows a prediction may have to fetch some from the durable copy.
+  const bool fetches = options.features.online_memory > 0;
+  server.gate_blocks = [&identity, fetches,
                         &models = http.services->deployments](const net::Request& request) {
     return api::Gate::blocks(request) || waits_for_model(models, request) ||
+           (fetches && request.path.ends_with(":predict")) ||
            identity.cost(api::credentials_of(request)) == security::Identity::Cost::kBlocks;
   };
   http.server = FALAJ_TRY(net::Server::start(

@@ -1,6 +1,7 @@
 // The namespaces of a sandboxed child, as root and as somebody else; child_test.cc has the rest.
 #include "exec/sandbox.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -144,6 +145,20 @@ TEST(NetworkNamespace, of_the_machine_is_not_told_as_one_of_its_own) {
   child = Child::start(std::move(spec));
   ASSERT_FALSE(child.ok());
   EXPECT_NE(child.error().message.find("'netns'"), std::string::npos) << child.error().message;
+}
+
+// The child's own numbers come first; what its protections need must not lie there.
+TEST(Protections, are_the_same_for_a_child_with_many_files) {
+  const auto ended = [](ChildSpec spec) { return Child::start(std::move(spec)).value()->wait(); };
+  const ChildExit plain = ended(sandboxed("true"));
+  ChildSpec spec = sandboxed("true");
+  const auto file = std::make_shared<const Descriptor>(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (int number = 4; number < 100; ++number) {
+    if (number != spec.channel_fd) spec.inherited.push_back({number, file});
+  }
+  const ChildExit end = ended(std::move(spec));
+  EXPECT_EQ(end.code, 0) << end.output;
+  EXPECT_EQ(end.protections, plain.protections);
 }
 
 }  // namespace

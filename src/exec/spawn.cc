@@ -132,7 +132,8 @@ void insist(const Launch& launch, const StepReport& report) {
 }
 
 void arrange_descriptors(const Launch& launch) {
-  // All of ours lie above channel_fd (see raised()), so no dup2 overwrites one still needed.
+  // All of ours lie above the numbers below (see raised(), raise_sandbox()), so no dup2 overwrites
+  // one still needed.
   if (::dup2(launch.null_fd, 0) < 0 || ::dup2(launch.log_fd, 1) < 0 ||
       ::dup2(launch.log_fd, 2) < 0) {
     give_up(launch, Step::kSetUp);
@@ -176,11 +177,15 @@ Error failed(const std::string& what) {
   return Error(Code::kInternal, what + ": " + std::strerror(errno));
 }
 
-// A copy above those numbers that the child will use, close-on-exec.
-Fd raised_copy(int fd, const ChildSpec& spec) {
+int highest_target(const ChildSpec& spec) {
   int highest = std::max(spec.channel_fd, 3);
   for (const Inherited& file : spec.inherited) highest = std::max(highest, file.number);
-  return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, highest + 1));
+  return highest;
+}
+
+// A copy above those numbers that the child will use, close-on-exec.
+Fd raised_copy(int fd, const ChildSpec& spec) {
+  return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, highest_target(spec) + 1));
 }
 
 Fd raised(const Fd& fd, const ChildSpec& spec) {
@@ -195,6 +200,7 @@ struct ParentEnds {
 struct ChildEnds {
   Fd null, log, channel, report;
   std::vector<Fd> inherited;
+  std::vector<Fd> entered;  // Copies of what the sandbox enters.
 };
 
 // A file that was named, or a pipe to us.
@@ -287,6 +293,24 @@ Launch lay_out(const ChildSpec& spec, const ControlGroup* group, const ChildEnds
   }
   launch.parent = ::getpid();
   return launch;
+}
+
+// The child uses these after its own descriptors have their numbers: one that lay there would be
+// another file by then, and a protection be refused or a wrong place be entered.
+Status raise_sandbox(const ChildSpec& spec, SandboxPlan& plan, ChildEnds& theirs) {
+  const int highest = highest_target(spec);
+  for (Fd* ruleset : {&plan.landlock_files, &plan.landlock_network}) {
+    if (!ruleset->open() || ruleset->get() > highest) continue;
+    *ruleset = raised(*ruleset, spec);
+    if (!ruleset->open()) return failed("duplicate a descriptor for the sandbox");
+  }
+  for (int* fd : {&plan.network_fd, &plan.view_mounts, &plan.view_root}) {
+    if (*fd < 0 || *fd > highest) continue;
+    theirs.entered.push_back(raised_copy(*fd, spec));
+    if (!theirs.entered.back().open()) return failed("duplicate a descriptor for the sandbox");
+    *fd = theirs.entered.back().get();
+  }
+  return {};
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -415,6 +439,7 @@ Result<Spawned> spawn(const ChildSpec& spec, const SpawnOptions& options) {
       launch.sandbox.view_mounts = options.view->mounts.get();
       launch.sandbox.view_root = options.view->root.get();
     }
+    FALAJ_TRY(raise_sandbox(spec, launch.sandbox, theirs));
     out.pid = fork_child(launch);
     if (out.pid < 0) return failed("fork");
   }

@@ -132,6 +132,19 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// The view that a child has made. Null while it is still in ours, as a copy of us is that has not
+// come that far: whoever entered that later would see every process.
+ViewPtr own_view_of(int pid) {
+  ViewPtr view = view_of(pid);
+  struct stat its {};
+  struct stat ours {};
+  if (!view || ::fstat(view->mounts.get(), &its) != 0 || ::stat("/proc/self/ns/mnt", &ours) != 0) {
+    return nullptr;
+  }
+  const bool same = its.st_dev == ours.st_dev && its.st_ino == ours.st_ino;
+  return same ? nullptr : view;
+}
+
 // Those that wards without a group left behind: each kept its own until it ended, so whoever is a
 // child of the main thread, which starts nothing itself, is nobody's any more. False while there
 // are some. Call it on the main thread.
@@ -190,7 +203,7 @@ Result<std::unique_ptr<Supervised>> Supervised::begin(const ChildSpec& spec,
                                          alone ? Orphans::kItsOwn : Orphans::kOfTheMachine}));
   // It made its own, then: looked at now, since a short one is gone in a moment.
   if (own_network && !out->network_.open()) out->network_ = network_of(out->process_.pid);
-  if (out->views_ != nullptr && !view) out->made_view_ = view_of(out->process_.pid);
+  if (out->views_ != nullptr && !view) out->made_view_ = own_view_of(out->process_.pid);
   return out;
 }
 

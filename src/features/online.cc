@@ -232,6 +232,7 @@ class OnlineRows final : public Online {
       removed += state->index->erase(key) ? 1 : 0;
       if (state->events != nullptr) state->events->erase(key);
     }
+    sweeps_.changed();
     // Whoever has the view's key could still read deleted rows in old files.
     FALAJ_TRY(kv_.purge(state->owner()));
     const MutexLock states(states_mutex_);
@@ -263,6 +264,7 @@ class OnlineRows final : public Online {
     FALAJ_TRY(kv_.clear(owner_of_view(project.str(), zone, view)));
     state->index->clear();
     if (state->events != nullptr) state->events->clear();
+    sweeps_.changed();
     state->watermark = 0;
     state->copied = 0;
     return {};
@@ -604,9 +606,11 @@ class OnlineRows final : public Online {
   }
 
   Status start_copy(ViewState& state, FreshPtr fresh) {
-    wait_for_copies(kCopiesMax - 1);
     {
+      // Waiting and taking the place are one step: of several who wait only so many go on.
       const MutexLock lock(copies_mutex_);
+      copies_changed_.wait(copies_mutex_,
+                           [&]() FALAJ_REQUIRES(copies_mutex_) { return copies_ < kCopiesMax; });
       ++copies_;
     }
     const auto ended = [this] {
@@ -619,6 +623,8 @@ class OnlineRows final : public Online {
       // The next publish of the view tries again, or the next start.
       if (!copied.ok()) {
         log_failed("online rows not copied yet", state.project, state.view, copied.error());
+      } else {
+        sweeps_.changed();
       }
       ended();
       evict();
@@ -630,26 +636,27 @@ class OnlineRows final : public Online {
   // On the copiers' thread, behind what it has to do. Nothing is lost when that is too much: the
   // next reading or copy begins one again.
   void begin_eviction() const {
-    if (memory_max_ <= 0 || memory_.load() <= memory_max_ || evicting_.exchange(true)) return;
+    if (!sweeps_.due() || evicting_.exchange(true)) return;
     if (!copiers_.submit([this] { evict(); }).ok()) evicting_.store(false);
   }
 
-  // On the copiers' thread. A little more than must go, so that it is not begun for every row.
+  // On the copiers' thread.
   void evict() const {
     evicting_.store(false);
-    if (memory_max_ <= 0 || memory_.load() <= memory_max_) return;
+    if (!sweeps_.due()) return;
     std::vector<ViewState*> all;
     {
       const MutexLock lock(states_mutex_);
       for (const auto& [name, state] : states_) all.push_back(state.get());
       for (const auto& state : retired_) all.push_back(state.get());
     }
-    const std::int64_t wanted = memory_max_ - memory_max_ / 16;
+    const std::int64_t wanted = sweeps_.target();
     for (std::size_t i = 0; i < all.size() && memory_.load() > wanted; ++i) {
       const ViewState* state = all[(evict_from_ + i) % all.size()];
       state->index->evict(memory_.load() - wanted, state->copied);
     }
     ++evict_from_;
+    sweeps_.swept();
   }
 
   void wait_for_copies(std::size_t most) {
@@ -691,6 +698,7 @@ class OnlineRows final : public Online {
   const std::int64_t memory_max_;
   std::atomic<std::int64_t> memory_{0};  // Of the rows of all views.
   mutable std::atomic<bool> evicting_{false};
+  mutable SweepGate sweeps_{{memory_, memory_max_}};
 
   mutable Mutex states_mutex_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<ViewState>> states_

@@ -567,6 +567,70 @@ TEST(Online, a_row_that_cannot_be_fetched_is_an_error_and_no_missing_row) {
   EXPECT_NE(answer.failed->message.find("FeatureView activity"), std::string::npos);
 }
 
+// Its writes wait until they are let go.
+class HeldWrites final : public storage::KvStore {
+ public:
+  explicit HeldWrites(storage::KvStore& inner) : inner_(inner) {}
+  void let_go() {
+    held_ = false;
+    held_.notify_all();
+  }
+  Result<std::optional<std::string>> get(const storage::Owner& owner,
+                                         std::string_view key) const override {
+    return inner_.get(owner, key);
+  }
+  Result<std::vector<std::optional<std::string>>> get_many(
+      const storage::Owner& owner, const std::vector<std::string>& keys) const override {
+    return inner_.get_many(owner, keys);
+  }
+  Status write(const storage::Owner& owner, const std::vector<storage::KvWrite>& batch) override {
+    held_.wait(true);
+    return inner_.write(owner, batch);
+  }
+  Status clear(const storage::Owner& owner) override { return inner_.clear(owner); }
+  Status purge(const storage::Owner& owner) override { return inner_.purge(owner); }
+  Status scan(const storage::Owner& owner,
+              const std::function<bool(std::string_view, std::string_view)>& visit) const override {
+    return inner_.scan(owner, visit);
+  }
+
+ private:
+  storage::KvStore& inner_;
+  std::atomic<bool> held_{true};
+};
+
+// All of them wait for a place at once: those who find none wait on, and nobody is refused.
+TEST(Online, many_publishers_wait_for_the_copies_under_way) {
+  FeatureWorld world;
+  world.stop();
+  HeldWrites kv(*world.kv_inner);
+  auto opened = Online::open(*world.sql, kv, *world.blobs);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  world.online = std::move(opened).value();
+  world.ingest = std::make_unique<Ingest>(*world.sql, *world.blobs, *world.online, world.audit,
+                                          world.metrics, world.clock);
+  world.apply("Entity", "customer", R"({"keys":[{"name":"customer_id","type":"int64"}]})");
+  world.apply("Source", "tx", R"({"format":"csv","event_time":"at"})");
+  constexpr int kViews = 24;
+  for (int i = 0; i < kViews; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    world.apply("FeatureView", name,
+                R"({"entity":"customer","source":"tx","features":[{"name":"n","type":"int64"}]})");
+    ASSERT_TRUE(world.online->make_sure(world.context.project, name).ok());
+  }
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kViews; ++i) {
+    threads.emplace_back([&, name = "v" + std::to_string(i)] {
+      const auto report = world.append(name, "customer_id,at,n\n1,2026-05-20,1\n");
+      EXPECT_TRUE(report.ok()) << report.error().message;
+    });
+  }
+  while (world.online->commit() < kViews) std::this_thread::yield();
+  kv.let_go();
+  for (std::thread& thread : threads) thread.join();
+  world.stop();
+}
+
 TEST(ViewIndex, lets_go_of_rows_that_were_copied_and_not_read) {
   std::atomic<std::int64_t> bytes{0};
   ViewIndex index(1, bytes);

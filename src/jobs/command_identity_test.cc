@@ -293,6 +293,14 @@ TEST_F(DepartureTest, is_asked_of_the_set_that_it_learns_from_too) {
   EXPECT_EQ(queue_->submit(context_, spec).error().id, ErrorId::kZoneRefused);
 }
 
+TEST_F(DepartureTest, is_asked_of_what_it_may_read_as_its_output_too) {
+  JobSpec spec = spec_of("true");
+  spec.payload["network"] = true;
+  spec.payload["outputs"].push("Model/d");
+  bar("Model/d");
+  EXPECT_EQ(queue_->submit(context_, spec).error().id, ErrorId::kZoneRefused);
+}
+
 TEST_F(DepartureTest, puts_its_identity_where_the_network_leads) {
   queue_->start();
   JobSpec spec = telling("a");

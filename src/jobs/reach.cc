@@ -147,6 +147,12 @@ std::vector<std::string> inputs_of(const JobSpec& spec) {
   if (!set.empty() && std::find(out.begin(), out.end(), learns_from) == out.end()) {
     out.push_back(learns_from);
   }
+  // What it makes, and the run that it is a companion of, it may read as well.
+  for (const security::Scope& scope : scopes_of(spec)) {
+    const bool reads = scope.action != "models.write" && scope.action != "data.ingest";
+    if (!reads || std::find(out.begin(), out.end(), scope.object) != out.end()) continue;
+    out.push_back(scope.object);
+  }
   return out;
 }
 

@@ -80,6 +80,19 @@ TEST(Reach, of_a_run_is_the_servers_to_give) {
   EXPECT_EQ(to_string(scopes_of(spec).front()), "models.read@pay/Run/01RUN");
 }
 
+TEST(Reach, what_can_leave_is_all_that_it_may_read) {
+  JobSpec spec;
+  spec.project = "pay";
+  spec.payload["inputs"].push("FeatureView/a");
+  spec.payload["outputs"].push("FeatureView/only_written");
+  spec.payload["outputs"].push("Model/fraud");
+  spec.payload["run"] = "01RUN";
+  EXPECT_EQ(inputs_of(spec), (std::vector<std::string>{"FeatureView/a", "Model/fraud"}));
+  spec.payload["companion"] = "train";
+  EXPECT_EQ(inputs_of(spec),
+            (std::vector<std::string>{"FeatureView/a", "Model/fraud", "Run/01RUN"}));
+}
+
 TEST(Reach, of_a_network_is_asked_for) {
   EXPECT_FALSE(payload_of(*decoded(R"("name":"x")")).has("network"));
   EXPECT_EQ(payload_of(*decoded(R"("network":true)"))["network"], Value(true));

@@ -57,7 +57,14 @@ bool CorsPolicy::lets_in(std::string_view origin) const {
 }
 
 bool CorsPolicy::is_open(const Route& route) {
-  return route.dialect == "inference" || route.path.ends_with(":predict");
+  const std::string_view path = route.path;
+  const bool inference = route.dialect == "inference";
+  if (route.method == Method::kPost) {
+    return path.ends_with(":predict") || (inference && path.ends_with("/infer"));
+  }
+  // How one model is asked. How it is used, and which others there are, is no page's business.
+  const bool of_a_model = path.starts_with("/v2/models/{") || path.starts_with("/v1/models/{");
+  return inference && route.method == Method::kGet && of_a_model && !path.ends_with("/stats");
 }
 
 Response CorsPolicy::preflight(const Route& route) {
@@ -71,11 +78,12 @@ Response CorsPolicy::preflight(const Route& route) {
 
 void CorsPolicy::add_headers(const Request& request, Response& response) const {
   if (origins_.empty()) return;
+  // Also where no page asked: a cache must not give that answer to one.
+  response.headers.emplace_back("Vary", "Origin");
   const std::string_view origin = find_header(request.headers, "Origin");
   if (origin.empty() || !lets_in(origin)) return;
   response.headers.emplace_back("Access-Control-Allow-Origin", origin);
   response.headers.emplace_back("Access-Control-Expose-Headers", kShown);
-  response.headers.emplace_back("Vary", "Origin");
 }
 
 }  // namespace falaj::net

@@ -8,7 +8,6 @@
 namespace falaj::serving {
 namespace {
 
-constexpr std::int64_t kVersionsMax = 32;
 constexpr std::int64_t kCacheBytesMin = 64 << 10;
 constexpr Duration kIdleMin = Duration::seconds(1);
 constexpr Duration kIdleMax = Duration::hours(365 * 24);
@@ -95,10 +94,10 @@ Result<Deployment::Versions> decode_versions(const Value& value, const std::stri
   } else if (value.is_object()) {
     Fields fields(value, where + " versions");
     versions.which = Which::kLatest;
-    versions.latest = FALAJ_TRY(fields.integer("latest", 0, 0, kVersionsMax));
+    versions.latest = FALAJ_TRY(fields.integer("latest", 0, 0, std::int64_t{kVersionsMax}));
     FALAJ_TRY(fields.finish());
     if (versions.latest == 0) return wrong;
-  } else if (value.is_array() && value.as_array().size() <= std::size_t{kVersionsMax}) {
+  } else if (value.is_array() && value.as_array().size() <= kVersionsMax) {
     versions.which = Which::kListed;
     for (const Value& each : value.as_array()) {
       if (!each.is_int() || each.as_int() < 1) return wrong;

@@ -170,7 +170,7 @@ void Deployments::forget(const ProjectName& project, const std::string& model) {
   Table next = *impl_->table.load();
   for (auto& [key, slot] : next) {
     if (key.first != project.str()) continue;
-    if (slot.answers != nullptr) slot.answers->clear();
+    clear_answers(slot);
     if (slot.live == nullptr) continue;
     if (!model.empty() && !uses_model(*slot.live, model)) continue;
     slot.live = nullptr;
@@ -194,8 +194,8 @@ Status Deployments::unload(const security::RequestContext& context, const std::s
                 std::move(detail)}));
   slot.unloaded = true;
   slot.rest = Slot::Rest::kAwake;
+  clear_answers(slot);
   slot.live = nullptr;
-  if (slot.answers != nullptr) slot.answers->clear();
   slot.state = "unloaded";
   slot.error = "unloaded by request";
   impl_->publish(next);

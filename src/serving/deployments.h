@@ -38,6 +38,8 @@ namespace falaj::serving {
 // classification extension (api/inference/infer_codec.h).
 using Labels = std::map<std::string, std::vector<std::string>, std::less<>>;
 
+inline constexpr unsigned kVersionsMax = 32;  // That answer beside the one that is served.
+
 // kind: Deployment   spec: {model: fraud, alias: champion | version: 3, features: fraud_v1,
 //                           slo: {p99: 20ms}, batch: auto | never, runtime: openvino,
 //                           cache: {bytes: 64Mi, shared: caller | project},
@@ -80,7 +82,7 @@ struct Deployment {
     std::optional<std::int64_t> version;
   };
   std::optional<Fallback> fallback;
-  // Further versions of the model that answer whoever names them.
+  // Further versions of the model that answer whoever names them, at most kVersionsMax.
   struct Versions {
     enum class Which : std::uint8_t { kNone, kAll, kLatest, kListed } which = Which::kNone;
     std::int64_t latest = 0;

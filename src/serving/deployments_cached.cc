@@ -49,7 +49,29 @@ KeptOutputs outputs_of(Result<Inference>& answer) {
   return std::make_shared<const std::vector<Tensor>>(answer->outputs);
 }
 
+// Calls it with each cache that `live` and what answers beside it keep answers in.
+template <class Use>
+void each_cache(const LiveModel& live, const Use& use) {
+  if (live.cached != nullptr) use(*live.cached->answers);
+  if (live.fallback != nullptr) each_cache(*live.fallback, use);
+  for (const auto& other : live.others) each_cache(*other, use);
+  if (live.split != nullptr && live.split->candidate != nullptr) {
+    each_cache(*live.split->candidate, use);
+  }
+}
+
+bool keeps_answers(const Slot& slot) {
+  bool any = slot.answers != nullptr;
+  if (slot.live != nullptr) each_cache(*slot.live, [&any](const ResponseCache&) { any = true; });
+  return any;
+}
+
 }  // namespace
+
+void clear_answers(const Slot& slot) {
+  if (slot.answers != nullptr) slot.answers->clear();
+  if (slot.live != nullptr) each_cache(*slot.live, [](ResponseCache& each) { each.clear(); });
+}
 
 std::string_view cache_word(Inference::Cache cache) {
   switch (cache) {
@@ -117,7 +139,7 @@ void Deployments::Impl::add_cache(const Slot& slot, LiveModel& live) {
 
 void Deployments::drop_answers(const ProjectName& project) {
   for (const auto& [key, slot] : *impl_->table.load()) {
-    if (slot.answers != nullptr && key.first == project.str()) slot.answers->clear();
+    if (key.first == project.str()) clear_answers(slot);
   }
 }
 
@@ -126,7 +148,7 @@ void Deployments::drop_answers(const ProjectName& project) {
 Status Deployments::Impl::drop_when_rules_change(storage::SqlTransaction& tx,
                                                  const Table& serving) {
   const bool any = std::any_of(serving.begin(), serving.end(),
-                               [](const auto& entry) { return entry.second.answers != nullptr; });
+                               [](const auto& entry) { return keeps_answers(entry.second); });
   if (!any) return {};
   std::string now;
   for (const char* kind : {"Grant", "Group", "Project", "Zone"}) {
@@ -137,9 +159,7 @@ Status Deployments::Impl::drop_when_rules_change(storage::SqlTransaction& tx,
   }
   now = sha256_hex(now);
   if (!rules.empty() && now != rules) {
-    for (const auto& [key, slot] : serving) {
-      if (slot.answers != nullptr) slot.answers->clear();
-    }
+    for (const auto& [key, slot] : serving) clear_answers(slot);
   }
   rules = std::move(now);
   return {};

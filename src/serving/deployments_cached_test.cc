@@ -168,6 +168,63 @@ TEST_F(CachedTest, is_dropped_when_someone_is_erased_and_when_who_may_ask_change
   kept();
 }
 
+// Another size is declared, and the model of that declaration cannot be had: what serves goes on
+// with the cache from before.
+TEST_F(CachedTest, is_dropped_too_when_a_reload_failed) {
+  const std::int64_t first = world_.register_linear(2, 5);
+  const std::string other_size =
+      R"("cache":{"bytes":"2Mi"},"alias":"nobody","scale":{"idle":"1h"})";
+  const auto fill = [&] {
+    EXPECT_EQ(answer(10).first, Cache::kMiss);
+    EXPECT_EQ(answer(10).first, Cache::kHit);
+  };
+  for (const std::string& more : {other_size, std::string(R"("alias":"nobody")")}) {
+    declare(R"("cache":{"bytes":"1Mi"})");
+    serve(first);
+    world_.deployments->drop_answers(world_.context.project);
+    declare(more);
+    tick();
+    ASSERT_EQ(live()->cached->answers->bytes_max(), 1U << 20);
+    fill();
+    world_.deployments->drop_answers(world_.context.project);
+    fill();
+    const char* role = more == other_size ? "viewer" : "editor";  // Another one each time.
+    world_.apply("Grant", "g", std::string(R"({"to":["user:ann"],"roles":[")") + role + "\"]}");
+    tick();
+    fill();
+    world_.deployments->forget(world_.context.project, "another");
+    fill();
+  }
+  declare(other_size);
+  tick();
+  const auto held = live();
+  EXPECT_GT(held->cached->answers->bytes(), 0U);
+  world_.clock.advance(Duration::hours(2));
+  tick();
+  tick();
+  EXPECT_EQ(status().state, "idle");
+  EXPECT_EQ(held->cached->answers->bytes(), 0U);
+}
+
+TEST_F(CachedTest, one_of_another_version_is_dropped_with_it) {
+  const std::int64_t first = world_.register_linear(2, 5);
+  world_.register_linear(3, 5);
+  declare(R"("cache":{"bytes":"1Mi"},"versions":"all")");
+  serve(first);
+  declare(R"("cache":{"bytes":"2Mi"},"versions":"all","alias":"nobody")");
+  tick();
+  const auto other = live()->others.at(0);
+  const auto ask_other = [&] {
+    std::optional<Result<Inference>> got;
+    world_.deployments->infer(other, job(10), [&](Result<Inference> each) { got = each; });
+    return (*got)->cache;
+  };
+  EXPECT_EQ(ask_other(), Cache::kMiss);
+  EXPECT_EQ(ask_other(), Cache::kHit);
+  world_.deployments->drop_answers(world_.context.project);
+  EXPECT_EQ(ask_other(), Cache::kMiss);
+}
+
 TEST_F(CachedTest, takes_another_size_and_none_without_a_load) {
   serve(world_.register_linear(2, 5));
   const std::shared_ptr<Session> session = live()->session;

@@ -106,18 +106,28 @@ void Deployments::Impl::fall_asleep(Slot& slot) {
   slot.used = used_last(slot);
   slot.slept_version = slot.live->version.version;
   slot.rest_bytes = bytes_of(*slot.live);
+  clear_answers(slot);
   slot.live = nullptr;
-  if (slot.answers != nullptr) slot.answers->clear();
   slot.state = "idle";
   slot.error.clear();
 }
 
 namespace {
 
+// Of all that may answer in its place too: who asks cannot tell which of them does.
+bool waits(const LiveModel& live) {
+  if (live.session != nullptr && live.session->may_wait()) return true;
+  if (live.fallback != nullptr && waits(*live.fallback)) return true;
+  if (live.split != nullptr && live.split->candidate != nullptr && waits(*live.split->candidate)) {
+    return true;
+  }
+  return std::any_of(live.others.begin(), live.others.end(),
+                     [](const auto& other) { return waits(*other); });
+}
+
 // Whether who asks it may have to wait: for its load, or for a process of the model's own.
 bool holds_up(const Slot& slot) {
-  return slot.rest != Slot::Rest::kAwake ||
-         (slot.live != nullptr && slot.live->session->may_wait());
+  return slot.rest != Slot::Rest::kAwake || (slot.live != nullptr && waits(*slot.live));
 }
 
 }  // namespace

@@ -245,6 +245,44 @@ TEST_F(IdleTest, the_champion_of_a_rollout_stays) {
   EXPECT_FALSE(is_idle());
 }
 
+// As one in a process of its own.
+class WaitingSession final : public Session {
+ public:
+  const registry::Signature& signature() const override { return signature_; }
+  Result<std::vector<Tensor>> run(std::span<const Tensor>) const override {
+    return Error(Code::kUnimplemented, "");
+  }
+  Status score(std::span<const float>, std::size_t, std::vector<float>&) const override {
+    return Error(Code::kUnimplemented, "");
+  }
+  bool may_wait() const override { return true; }
+
+ private:
+  registry::Signature signature_;
+};
+
+TEST_F(IdleTest, whatever_may_answer_is_asked_whether_it_waits) {
+  const auto waits_with = [this](const std::shared_ptr<LiveModel>& candidate) {
+    const auto split = std::make_shared<rollout::Split>();
+    split->candidate = candidate;
+    EXPECT_TRUE(world_.deployments->share(world_.context.project, "fraud", 1, split).ok());
+    return world_.deployments->may_wait("fraud");
+  };
+  const std::shared_ptr<const LiveModel> live = wake().value();
+  const auto waiting = std::make_shared<LiveModel>(*live);
+  waiting->session = std::make_shared<WaitingSession>();
+  const auto candidate = std::make_shared<LiveModel>(*live);
+  EXPECT_FALSE(waits_with(candidate));
+  EXPECT_TRUE(waits_with(waiting));
+  candidate->fallback = waiting;
+  EXPECT_TRUE(waits_with(candidate));
+  const auto with_others = std::make_shared<LiveModel>(*live);
+  with_others->others = {live, waiting};
+  EXPECT_TRUE(waits_with(with_others));
+  ASSERT_TRUE(world_.deployments->share(world_.context.project, "fraud", 1, nullptr).ok());
+  EXPECT_FALSE(world_.deployments->may_wait("fraud"));
+}
+
 TEST(Scale, has_a_time_within_bounds) {
   const auto decoded = [](const std::string& idle) {
     storage::Object object;

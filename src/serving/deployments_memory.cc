@@ -57,6 +57,47 @@ std::set<const Session*> sessions_of(const LiveModel& live) {
   return sessions;
 }
 
+bool is_of(const LiveModel* live, const registry::ModelVersion& version,
+           const std::string& runtime) {
+  return live != nullptr && live->version.model == version.model &&
+         live->version.version == version.version && live->runtime == runtime;
+}
+
+// Whether it has a session of the part's file, alone or as a step.
+bool runs_part(const LiveModel* live, const GraphPart& part, const std::string& runtime) {
+  if (live == nullptr || live->runtime != runtime) return false;
+  if (live->graph == nullptr) {
+    return live->version.model == part.model && live->version.onnx.str() == part.onnx;
+  }
+  const std::vector<GraphPart>& parts = live->graph->parts();
+  return std::any_of(parts.begin(), parts.end(), [&part](const GraphPart& each) {
+    return each.model == part.model && each.onnx == part.onnx;
+  });
+}
+
+// What load() begins with, if it need not open the version; null: it opens it.
+const LiveModel* taken_over(const LiveModel* live, const registry::ModelVersion& version,
+                            const std::string& runtime) {
+  if (live == nullptr || is_of(live, version, runtime)) return live;
+  const LiveModel* candidate = live->split == nullptr ? nullptr : live->split->candidate.get();
+  return is_of(candidate, version, runtime) ? candidate : nullptr;
+}
+
+bool keeps_fallback(const LiveModel* live, const registry::ModelVersion& version,
+                    const Deployment& declared) {
+  return live != nullptr && is_of(live->fallback.get(), version, declared.runtime) &&
+         live->fallback->batch == declared.batch;
+}
+
+// Alone or beside another.
+bool serves(const LiveModel* live, const registry::ModelVersion& version,
+            const std::string& runtime) {
+  if (live == nullptr) return false;
+  return is_of(live, version, runtime) ||
+         std::any_of(live->others.begin(), live->others.end(),
+                     [&](const auto& other) { return is_of(other.get(), version, runtime); });
+}
+
 }  // namespace
 
 void declare_memory_metrics(telemetry::Metrics& metrics) {
@@ -96,7 +137,10 @@ Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
     if (!session.ok()) return session.error().within(what);
     held->session = std::move(session).value();
   }
-  FALAJ_TRY(held->share->measured(memory->allocated() - before, held->session.get()));
+  // What another process took is not seen here: the guess stays.
+  const std::int64_t took =
+      held->session->may_wait() ? budget::guessed_need(file_bytes) : memory->allocated() - before;
+  FALAJ_TRY(held->share->measured(took, held->session.get()));
   metrics.gauge(kUsed, {}).set(static_cast<double>(memory->room().used));
   log::debug("model loaded", {{"model", what}, {"bytes", held->share->bytes()}});
   return std::shared_ptr<Session>(held, held->session.get());
@@ -108,8 +152,10 @@ std::int64_t Deployments::Impl::bytes_of(const LiveModel& live) const {
   return bytes;
 }
 
-Result<std::int64_t> Deployments::Impl::need_of(const ProjectName& project,
-                                                const Deployment& declared, std::int64_t version) {
+Result<std::int64_t> Deployments::Impl::need_of(const ProjectName& project, const Slot& slot,
+                                                std::int64_t version) {
+  const Deployment& declared = slot.declared;
+  const LiveModel* live = slot.live.get();
   std::set<std::string> counted;
   std::int64_t need = 0;
   const auto add = [&](const registry::ModelVersion& each) -> Status {
@@ -121,16 +167,26 @@ Result<std::int64_t> Deployments::Impl::need_of(const ProjectName& project,
   LiveModel wanted;
   wanted.project = project.str();
   wanted.version = FALAJ_TRY(models.get(project, declared.model, version));
-  FALAJ_TRY(add(wanted.version));
-  for (const GraphPart& part : FALAJ_TRY(wanted_parts(declared, wanted))) {
+  const LiveModel* own = taken_over(live, wanted.version, declared.runtime);
+  if (own == nullptr) FALAJ_TRY(add(wanted.version));
+  std::vector<GraphPart> parts = FALAJ_TRY(wanted_parts(declared, wanted));
+  if (parts.empty()) {  // What was taken over may have been steps without it.
+    parts.push_back({declared.model, version, wanted.version.onnx.str(), nullptr, {}});
+  }
+  for (const GraphPart& part : parts) {
     if (part.model.empty()) continue;
+    if (runs_part(own, part, declared.runtime) || runs_part(live, part, declared.runtime)) continue;
     FALAJ_TRY(add(FALAJ_TRY(models.get(project, part.model, part.version))));
   }
   if (declared.fallback.has_value()) {
-    FALAJ_TRY(add(FALAJ_TRY(fallback_version(project, declared))));
+    const registry::ModelVersion other = FALAJ_TRY(fallback_version(project, declared));
+    const bool itself = declared.graph.empty() && other.model == declared.model &&
+                        other.version == wanted.version.version;
+    if (!itself && !keeps_fallback(live, other, declared)) FALAJ_TRY(add(other));
   }
   for (const std::int64_t other : FALAJ_TRY(wanted_versions(project, declared, version))) {
-    FALAJ_TRY(add(FALAJ_TRY(models.get(project, declared.model, other))));
+    const registry::ModelVersion beside = FALAJ_TRY(models.get(project, declared.model, other));
+    if (!serves(live, beside, declared.runtime)) FALAJ_TRY(add(beside));
   }
   return need;
 }
@@ -182,7 +238,7 @@ Deployments::Impl::LoadedModel Deployments::Impl::load_into_room(const storage::
   if (loaded.ok() || !is_full(loaded.error())) return loaded;
   // One that may leave itself comes when somebody asks, not before.
   if (slot.live == nullptr && may_leave(slot.declared) && !slot.asked) return loaded;
-  const std::int64_t need = FALAJ_TRY(need_of(ProjectName(object.project), slot.declared, version));
+  const std::int64_t need = FALAJ_TRY(need_of(ProjectName(object.project), slot, version));
   if (!FALAJ_TRY(make_room({object.project, object.name}, need, next))) return loaded;
   return load(object, slot, version);
 }
@@ -192,7 +248,7 @@ Deployments::Impl::LoadedModel Deployments::Impl::load_beside(const storage::Obj
                                                               std::int64_t version) {
   LoadedModel loaded = load(object, slot, version);
   if (loaded.ok() || !is_full(loaded.error())) return loaded;
-  const std::int64_t need = FALAJ_TRY(need_of(ProjectName(object.project), slot.declared, version));
+  const std::int64_t need = FALAJ_TRY(need_of(ProjectName(object.project), slot, version));
   {
     MutexLock lock(ticking);
     Table next = *table.load();
@@ -203,7 +259,7 @@ Deployments::Impl::LoadedModel Deployments::Impl::load_beside(const storage::Obj
 
 Status Deployments::Impl::rest_unloaded(const storage::Object& object, Slot& slot,
                                         std::int64_t version, const Error& full) {
-  const Result<std::int64_t> need = need_of(ProjectName(object.project), slot.declared, version);
+  const Result<std::int64_t> need = need_of(ProjectName(object.project), slot, version);
   if (slot.rest != Slot::Rest::kWaking) {  // It rested before: that is written down.
     Value detail;
     detail["version"] = version;
@@ -233,8 +289,7 @@ Status Deployments::Impl::prefetch(const std::vector<storage::Object>& objects, 
     if (!version.ok()) continue;
     using Wanted = budget::Resting::Wanted;
     const bool same = *version == slot.slept_version && slot.rest_bytes > 0;
-    const Result<std::int64_t> need =
-        same ? slot.rest_bytes : need_of(project, slot.declared, *version);
+    const Result<std::int64_t> need = same ? slot.rest_bytes : need_of(project, slot, *version);
     if (!need.ok()) continue;
     slot.rest_bytes = *need;
     candidates.push_back(&object);

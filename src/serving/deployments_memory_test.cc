@@ -8,6 +8,24 @@ namespace {
 
 constexpr std::int64_t kMi = 1 << 20;
 
+// As one in a process of its own.
+class ApartSession final : public Session {
+ public:
+  explicit ApartSession(std::unique_ptr<Session> inner) : inner_(std::move(inner)) {}
+  const registry::Signature& signature() const override { return inner_->signature(); }
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs) const override {
+    return inner_->run(inputs);
+  }
+  Status score(std::span<const float> matrix, std::size_t columns,
+               std::vector<float>& scores) const override {
+    return inner_->score(matrix, columns, scores);
+  }
+  bool may_wait() const override { return true; }
+
+ private:
+  std::unique_ptr<Session> inner_;
+};
+
 // Loads count as 8 MiB each, whatever they take here.
 class CountingRuntime final : public Runtime {
  public:
@@ -15,10 +33,13 @@ class CountingRuntime final : public Runtime {
   Result<std::unique_ptr<Session>> load_bytes(std::string_view model) override {
     ++loads;
     allocated += 8 * kMi;
-    return inner_.load_bytes(model);
+    if (!apart) return inner_.load_bytes(model);
+    return std::unique_ptr<Session>(
+        std::make_unique<ApartSession>(FALAJ_TRY(inner_.load_bytes(model))));
   }
   std::string version() const override { return inner_.version(); }
 
+  bool apart = false;
   int loads = 0;
   std::int64_t allocated = 0;
 
@@ -232,6 +253,45 @@ TEST_F(MemoryTest, a_candidate_of_a_rollout_makes_others_leave_too) {
   const auto candidate = world_.deployments->prepare(world_.context.project, "a", 2, nullptr);
   ASSERT_TRUE(candidate.ok()) << candidate.error().message;
   EXPECT_EQ(states({"a", "b"}), "ready idle");
+}
+
+TEST_F(MemoryTest, one_in_a_process_of_its_own_is_counted_by_its_file) {
+  runtime_.apart = true;
+  declare("a");
+  tick();
+  const registry::ModelVersion version = world_.models->get(world_.context.project, "a", 1).value();
+  EXPECT_EQ(status("a").memory_bytes,
+            budget::guessed_need(world_.models->onnx_bytes(version).value()))
+      << "what this process allocated meanwhile is not the model's";
+}
+
+TEST_F(MemoryTest, what_serves_already_needs_no_room_again) {
+  limit(28 * kMi);
+  add_version("a", 3);
+  declare("a", R"(,"versions":"all")");
+  declare("b", leaves_);
+  tick();
+  EXPECT_EQ(states({"a", "b"}), "ready ready");
+  EXPECT_EQ(status("a").memory_bytes, 16 * kMi);
+  add_version("a", 9);
+  tick();
+  EXPECT_EQ(states({"a", "b"}), "ready idle") << "one that leaves is enough: " << status("a").error;
+  EXPECT_EQ(status("a").memory_bytes, 24 * kMi);
+}
+
+TEST_F(MemoryTest, a_fallback_that_stays_needs_no_room_again) {
+  limit(28 * kMi);
+  add_version("cheap", 3);
+  const std::string fallback = R"(,"fallback":{"model":"cheap","version":1})";
+  declare("a", fallback);
+  declare("b", leaves_);
+  tick();
+  EXPECT_EQ(states({"a", "b"}), "ready ready");
+  add_version("a", 9);
+  redeclare("a", 2, fallback);
+  tick();
+  EXPECT_EQ(states({"a"}), "ready") << status("a").error;
+  EXPECT_EQ(status("a").version, 2) << "room for one more is enough";
 }
 
 TEST(Scale, says_whether_it_leaves_when_memory_is_full) {

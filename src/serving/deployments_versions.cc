@@ -6,8 +6,6 @@
 namespace falaj::serving {
 namespace {
 
-constexpr std::size_t kVersionsMax = 32;
-
 // What runs this version already, alone; null when nothing does.
 std::shared_ptr<const LiveModel> running(const LiveModel* before, std::int64_t version) {
   if (before == nullptr) return nullptr;

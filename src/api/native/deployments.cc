@@ -66,7 +66,8 @@ PredictAnswer answer_for(const net::Request& request) {
 
 // Runs on the event loop: no disk and no tree of values; the locks below (the published table, the
 // online features) are held for a copy or a look-up, never while anything is loaded; for a model
-// that is idle the server takes it to the pool (app/wire_http.cc), where it waits. One model
+// that is idle or apart, and where online rows are bounded, the server takes it to the pool
+// (app/wire_http.cc), where it waits. One model
 // answers the whole request, so that the version named is the version of every prediction.
 Result<net::Response> predict(Services& services, const net::Request& request) {
   thread_local Scratch scratch;

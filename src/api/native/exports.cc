@@ -78,16 +78,18 @@ Result<std::string> model_file(Services& services, const net::Request& request,
 
 net::Route file_route(Services& services, const char* path, const char* summary,
                       registry::ModelFile file) {
-  return net::Route(net::Method::kGet, path, net::Permission("data.export"),
-                    net::Target::object("Model", "name"), summary,
-                    [&services, file](const net::Request& request) {
-                      Result<std::string> bytes = model_file(services, request, file);
-                      if (!bytes.ok()) return net::problem(bytes.error(), request);
-                      net::Response response;
-                      response.content_type = "application/octet-stream";
-                      response.body = std::move(bytes).value();
-                      return response;
-                    });
+  net::Route route(net::Method::kGet, path, net::Permission("data.export"),
+                   net::Target::object("Model", "name"), summary,
+                   [&services, file](const net::Request& request) {
+                     Result<std::string> bytes = model_file(services, request, file);
+                     if (!bytes.ok()) return net::problem(bytes.error(), request);
+                     net::Response response;
+                     response.content_type = "application/octet-stream";
+                     response.body = std::move(bytes).value();
+                     return response;
+                   });
+  route.gives = net::Gives::kFile;
+  return route;
 }
 
 }  // namespace

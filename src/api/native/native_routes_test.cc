@@ -132,6 +132,12 @@ class NativeRoutesTest : public ::testing::Test {
 };
 
 // Versions change while a batch is answered: every score must be of the version that is named.
+TEST_F(NativeRoutesTest, what_leaves_as_a_file_passes_the_exit_of_files) {
+  const std::vector<net::Route> routes = export_routes(services_);
+  EXPECT_EQ(routes.size(), 3u);
+  for (const net::Route& each : routes) EXPECT_EQ(each.gives, net::Gives::kFile) << each.path;
+}
+
 TEST_F(NativeRoutesTest, one_reply_is_of_one_version) {
   const std::int64_t first = world_.register_linear(1, 0);
   const std::int64_t second = world_.register_linear(2, 0);

@@ -186,8 +186,10 @@ TEST(ImportedDeployment, has_the_labels_and_the_cache) {
   FoundModel found;
   found.config = read_triton_config(kFlowers).value();
   found.labels["y"] = {"rose", "tulip"};
-  EXPECT_EQ(to_json(deployment_of(found, "flowers")),
-            R"({"kind":"Deployment","metadata":{"name":"flowers"},"spec":{"alias":"champion",)"
+  found.name = "flowers";
+  EXPECT_EQ(to_json(deployment_of(found, "shop")),
+            R"({"apiVersion":"falaj.dev/v1","kind":"Deployment","metadata":{"name":"flowers",)"
+            R"("project":"shop"},"spec":{"alias":"champion",)"
             R"("cache":{"bytes":"64Mi"},"labels":{"y":["rose","tulip"]},"model":"flowers"}})");
 }
 

@@ -36,10 +36,11 @@ Result<Value> register_file(Connection& connection, const std::string& model,
   return added;
 }
 
-Status serve(Connection& connection, const FoundModel& found, std::int64_t version) {
+Status serve(Connection& connection, const std::string& project, const FoundModel& found,
+             std::int64_t version) {
   Value body;
   body["objects"] = Value::array();
-  body["objects"].push(deployment_of(found, found.name));
+  body["objects"].push(deployment_of(found, project));
   FALAJ_TRY(connection.call(net::Method::kPut, "/api/v1/objects", body));
   Value alias;
   alias["version"] = version;
@@ -54,8 +55,8 @@ std::string next_step(const std::string& model, const std::string& version) {
 }
 
 // One model; what became of it goes into `reply`, for a person into `text`.
-Status import_one(Connection& connection, const FoundModel& found, const ImportChoice& choice,
-                  Value& reply, std::string& text) {
+Status import_one(Connection& connection, const std::string& project, const FoundModel& found,
+                  const ImportChoice& choice, Value& reply, std::string& text) {
   Value newest;
   for (const FoundModel::File& file : found.files) {
     newest = FALAJ_TRY(register_file(connection, found.name, file));
@@ -77,19 +78,21 @@ Status import_one(Connection& connection, const FoundModel& found, const ImportC
     }
   }
   if (!choice.deploy) return {};
-  FALAJ_TRY(serve(connection, found, newest.integer("version")));
+  FALAJ_TRY(serve(connection, project, found, newest.integer("version")));
   text += found.name + " is served by version " + cell(newest["version"]) + "\n";
   return {};
 }
 
 }  // namespace
 
-Value deployment_of(const FoundModel& found, const std::string& model) {
+Value deployment_of(const FoundModel& found, const std::string& project) {
   Value object;
+  object["apiVersion"] = "falaj.dev/v1";
   object["kind"] = "Deployment";
-  object["metadata"]["name"] = model;
+  object["metadata"]["name"] = found.name;
+  object["metadata"]["project"] = project;
   Value& spec = object["spec"];
-  spec["model"] = model;
+  spec["model"] = found.name;
   spec["alias"] = "champion";
   if (found.config && found.config->cached) spec["cache"]["bytes"] = "64Mi";
   for (const auto& [output, labels] : found.labels) {
@@ -114,7 +117,7 @@ Status import_models(const Session& session, const ImportChoice& choice) {
   std::string text;
   Status done;
   for (const FoundModel& found : models) {
-    done = import_one(*connection, found, choice, reply, text);
+    done = import_one(*connection, target.project, found, choice, reply, text);
     if (!done.ok()) break;
   }
   // What was registered is, whatever failed after it.

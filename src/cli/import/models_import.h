@@ -17,7 +17,7 @@ struct ImportChoice {
 };
 
 // The Deployment that serves what was found as Triton did. Pure.
-Value deployment_of(const FoundModel& found, const std::string& model);
+Value deployment_of(const FoundModel& found, const std::string& project);
 
 // Registers every version that is found and prints their numbers. With `deploy` the newest is given
 // the alias champion and a Deployment of the model's name, with its labels. FJ-1016 when the words

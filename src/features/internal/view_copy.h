@@ -1,8 +1,10 @@
 // features/internal/view_copy.h — the durable copy of what is read online.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -33,6 +35,23 @@ struct MemoryBound {
   const std::atomic<std::int64_t>& bytes;
   std::int64_t most = 0;  // 0: no bound.
   bool reached() const { return most > 0 && bytes.load() > most; }
+};
+// Whether it is time to let rows go. A sweep that could not free enough is not begun again for
+// every row that comes in: only once a sixteenth of the bound came on top, or something changed.
+// Any thread.
+class SweepGate {
+ public:
+  explicit SweepGate(MemoryBound bound) : bound_(bound), past_(bound.most) {}
+  bool due() const { return bound_.most > 0 && bound_.bytes.load() > past_.load(); }
+  // What to come down to: a little more than must go, so that it is not begun for every row.
+  std::int64_t target() const { return bound_.most - bound_.most / 16; }
+  void swept() { past_.store(std::max(bound_.most, bound_.bytes.load() + bound_.most / 16)); }
+  // Rows may go that could not before, or rows were forgotten.
+  void changed() { past_.store(bound_.most); }
+
+ private:
+  const MemoryBound bound_;
+  std::atomic<std::int64_t> past_;
 };
 // The rows of the durable copy into a new index, up to the bound; the others are counted.
 Status scan_rows(const storage::KvStore& kv, const ViewState& state, const MemoryBound& bound,

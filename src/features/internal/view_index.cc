@@ -78,7 +78,7 @@ double number_of(Type type, std::uint64_t word) {
 
 void ViewIndex::Shard::rebuild() {
   const std::size_t size = std::bit_ceil(std::max<std::size_t>((live + 1) * 3, 16));
-  table.assign(size, 0);
+  table = std::vector<std::uint32_t>(size);  // assign() would keep the room of a larger one.
   for (std::size_t row = 0; row < hashes.size(); ++row) {
     if ((alive[row / kChunkRows] >> (row % kChunkRows) & 1) == 0) continue;
     std::size_t slot = hashes[row] & (size - 1);
@@ -86,6 +86,55 @@ void ViewIndex::Shard::rebuild() {
     table[slot] = static_cast<std::uint32_t>(row) + 1;
   }
   taken = live;
+}
+
+// To a place that is free: what lies there is empty.
+void ViewIndex::Shard::move_chunk(std::uint32_t from, std::uint32_t to) {
+  chunks[to] = std::move(chunks[from]);
+  alive[to] = std::exchange(alive[from], std::uint16_t{0});
+  used[to] = used[from];
+  if (open == from) open = to;
+  for (std::size_t i = 0; i < kChunkRows; ++i) {
+    const std::size_t old_row = from * kChunkRows + i;
+    const std::size_t new_row = to * kChunkRows + i;
+    hashes[new_row] = hashes[old_row];
+    keys[new_row].swap(keys[old_row]);
+    if (old_row < texts.size()) texts[new_row].swap(texts[old_row]);
+  }
+}
+
+void ViewIndex::Shard::compact() {
+  std::unordered_map<std::uint32_t, OldRow> kept;
+  std::uint32_t count = 0;
+  std::uint32_t next = 0;  // Where the hand is then.
+  for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    if (chunk == hand) next = count;
+    if (chunks[chunk] == nullptr) continue;
+    for (std::uint32_t i = 0; i < kChunkRows && !replaced.empty(); ++i) {
+      auto old = replaced.extract(static_cast<std::uint32_t>(chunk * kChunkRows + i));
+      if (old.empty()) continue;
+      old.key() = static_cast<std::uint32_t>(count * kChunkRows + i);
+      kept.insert(std::move(old));
+    }
+    if (chunk != count) move_chunk(chunk, count);
+    ++count;
+  }
+  replaced = std::move(kept);
+  hand = next;
+  const auto cut = [](auto& of, std::size_t size) {
+    if (size < of.size()) of.resize(size);
+    of.shrink_to_fit();
+  };
+  cut(chunks, count);
+  cut(alive, count);
+  cut(used, count);
+  cut(hashes, count * kChunkRows);
+  cut(keys, count * kChunkRows);
+  cut(texts, count * kChunkRows);
+  cut(free, 0);
+  if (live > 0) return rebuild();
+  cut(table, 0);
+  taken = 0;
 }
 
 void ViewIndex::Shard::open_chunk(std::size_t width) {
@@ -223,9 +272,8 @@ void ViewIndex::clear() {
       const bool alive = (shard.alive[row / kChunkRows] >> (row % kChunkRows) & 1) != 0;
       if (alive) shard.bury(static_cast<std::uint32_t>(row), width_);
     }
-    shard.table.clear();
-    shard.taken = 0;
     shard.replaced.clear();
+    shard.compact();
     count(shard);
   }
   keys_.store(0, std::memory_order_relaxed);
@@ -264,27 +312,50 @@ bool ViewIndex::may_go(const Shard& shard, std::uint32_t chunk, std::uint64_t co
   return true;
 }
 
-// Twice around: what was read since the last time stays at first.
+void ViewIndex::let_go(Shard& shard, std::uint32_t chunk) {
+  complete_.store(false);  // Before a reader can miss it.
+  ++shard.gone;
+  for (std::uint32_t i = 0; i < kChunkRows; ++i) {
+    const auto row = static_cast<std::uint32_t>(chunk * kChunkRows + i);
+    if ((shard.alive[chunk] >> i & 1) != 0) shard.bury(row, width_);
+  }
+  count(shard);
+}
+
+void ViewIndex::sweep_some(std::size_t number, Sweep& sweep) {
+  Shard& shard = shards_[number];
+  std::size_t& left = sweep.left[number];
+  const MutexLock lock(shard.mutex);
+  if (holds_.load() > 0) {
+    left = 0;
+    return;
+  }
+  // Twice around: what was read since the last time stays at first.
+  if (left == Sweep::kUnseen) left = 2 * shard.chunks.size();
+  for (std::size_t i = 0; i < kChunksAtOnce && left > 0; ++i, --left) {
+    if (own_bytes_.load() <= sweep.enough) return;
+    if (shard.hand >= shard.chunks.size()) shard.hand = 0;
+    const std::uint32_t chunk = shard.hand++;
+    if (shard.alive[chunk] == 0) continue;
+    if (std::exchange(shard.used[chunk], std::uint8_t{0}) != 0) continue;
+    if (may_go(shard, chunk, sweep.copied)) let_go(shard, chunk);
+  }
+  if (!shard.mostly_free()) return;
+  const std::size_t rounds = (left + shard.chunks.size() - 1) / shard.chunks.size();
+  shard.compact();
+  count(shard);
+  left = rounds * shard.chunks.size();
+}
+
+// A few chunks of each shard in turn: readers of one get in while the others are looked at.
 std::int64_t ViewIndex::evict(std::int64_t bytes, std::uint64_t copied) {
   const std::int64_t before = own_bytes_.load();
-  for (std::size_t turn = 0; turn < 2 * kShards; ++turn) {
-    Shard& shard = shards_[hand_];
+  Sweep sweep{before - bytes, copied, {}};
+  sweep.left.fill(Sweep::kUnseen);
+  for (std::size_t done = 0; done < kShards && own_bytes_.load() > sweep.enough;) {
+    sweep_some(hand_, sweep);
+    done = sweep.left[hand_] == 0 ? done + 1 : 0;
     hand_ = (hand_ + 1) % kShards;
-    const MutexLock lock(shard.mutex);
-    if (holds_.load() > 0) break;
-    for (std::uint32_t chunk = 0; chunk < shard.chunks.size(); ++chunk) {
-      if (shard.alive[chunk] == 0) continue;
-      if (std::exchange(shard.used[chunk], std::uint8_t{0}) != 0) continue;
-      if (!may_go(shard, chunk, copied)) continue;
-      complete_.store(false);  // Before a reader can miss it.
-      ++shard.gone;
-      for (std::uint32_t i = 0; i < kChunkRows; ++i) {
-        const auto row = static_cast<std::uint32_t>(chunk * kChunkRows + i);
-        if ((shard.alive[chunk] >> i & 1) != 0) shard.bury(row, width_);
-      }
-    }
-    count(shard);
-    if (before - own_bytes_.load() >= bytes) break;
   }
   return before - own_bytes_.load();
 }

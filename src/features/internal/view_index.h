@@ -6,7 +6,8 @@
 // it still gets what was there before.
 //
 // Rows whose durable copy was made may be let go, those first that were not read for long: sixteen
-// at a time, as they came in. From then on a key that is not here may be in the durable copy.
+// at a time, as they came in. From then on a key that is not here may be in the durable copy. A
+// shard that is mostly free gives its room back.
 #pragma once
 
 #include <array>
@@ -114,7 +115,8 @@ class ViewIndex {
     ViewIndex& index_;
   };
   // Lets go of rows of commits up to `copied`, of which the durable copy is made, until so many
-  // bytes are free. What it freed.
+  // bytes are free. What it freed. No shard is locked for more than a few of its rows, except to
+  // give its room back, which takes as long as growing. One caller at a time.
   std::int64_t evict(std::int64_t bytes, std::uint64_t copied);
   // So many keys were left in the durable copy while it was loaded.
   void leave_out(std::uint64_t keys);
@@ -148,7 +150,8 @@ class ViewIndex {
   static constexpr std::size_t kShards = 64;
   static constexpr int kShardShift = 58;
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
-  static constexpr std::size_t kChunkRows = 16;  // Allocated together.
+  static constexpr std::size_t kChunkRows = 16;    // Allocated together.
+  static constexpr std::size_t kChunksAtOnce = 8;  // Looked at under one lock by who evicts.
 
   struct OldRow {
     std::vector<std::uint64_t> words;
@@ -184,11 +187,16 @@ class ViewIndex {
     std::uint32_t add(std::string_view key, std::uint64_t hash, std::size_t width);
     void open_chunk(std::size_t width);
     void rebuild();
+    bool mostly_free() const { return free.size() * 2 > chunks.size(); }
+    // Closes the gaps of free chunks, and gives back what its vectors do not need.
+    void compact();
+    void move_chunk(std::uint32_t from, std::uint32_t to);
     // Nobody finds the row any more; it is overwritten.
     void bury(std::uint32_t row, std::size_t width);
     std::int64_t bytes(std::size_t width) const;
     std::int64_t counted = 0;     // bytes() when it was last looked at.
     std::int64_t long_bytes = 0;  // Of keys and texts that do not lie inside their strings.
+    std::uint32_t hand = 0;       // The chunk that is looked at next; of who evicts.
   };
 
   std::uint64_t* words_of(const Shard& shard, std::uint32_t row) const {
@@ -202,6 +210,16 @@ class ViewIndex {
   // Takes the shard's share of bytes_ to what it is.
   void count(Shard& shard);
   bool may_go(const Shard& shard, std::uint32_t chunk, std::uint64_t copied) const;
+  // One evict() under way: until own_bytes_ is down to `enough`.
+  struct Sweep {
+    static constexpr std::size_t kUnseen = ~std::size_t{0};
+    std::int64_t enough;
+    std::uint64_t copied;
+    std::array<std::size_t, kShards> left;  // Chunks of each shard that are still to be looked at.
+  };
+  // Looks at a few chunks of the shard.
+  void sweep_some(std::size_t number, Sweep& sweep);
+  void let_go(Shard& shard, std::uint32_t chunk);
 
   std::size_t fields_;
   std::size_t width_;

@@ -250,7 +250,8 @@ bool Connection::check_head() {
   if (origin.empty() || core_.hosts.allows_origin(origin, authority_)) return true;
   is_foreign_ = core_.cors.lets_in(origin);
   if (!is_foreign_) refuse_origin(origin);
-  // Who is signed in here is nobody there.
+  // Who is signed in here is nobody there; a browser shows its certificate for any page.
+  request_.tls_peer.clear();
   for (auto& [name, value] : request_.headers) {
     if (equal_ignoring_case(name, "Cookie")) value.clear();
   }

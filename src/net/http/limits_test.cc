@@ -305,6 +305,55 @@ TEST_F(LimitsTest, lets_pages_of_named_origins_ask_for_predictions_alone) {
   EXPECT_EQ(status_of(sent(asks, "https://app.example")), 403) << "asks for no method";
 }
 
+TEST_F(LimitsTest, opens_no_other_route_of_the_inference_dialect_to_pages) {
+  const std::pair<Method, const char*> closed[] = {
+      {Method::kPost, "/v2/repository/index"},
+      {Method::kPost, "/v2/repository/models/{model}/load"},
+      {Method::kPost, "/v2/repository/models/{model}/unload"},
+      {Method::kGet, "/v2/models/stats"},
+      {Method::kGet, "/v2/models/{model}/stats"}};
+  const std::pair<Method, const char*> open[] = {{Method::kPost, "/v2/models/{model}/infer"},
+                                                 {Method::kPost, "/v1/models/{model}:predict"},
+                                                 {Method::kGet, "/v2/models/{model}"},
+                                                 {Method::kGet, "/v1/models/{model}"}};
+  const auto add = [&](const std::pair<Method, const char*>& each) {
+    Route made = route(each.first, each.second, [](const Request&) { return Response{}; });
+    made.dialect = "inference";
+    router_.add(std::move(made));
+  };
+  for (const auto& each : closed) add(each);
+  for (const auto& each : open) add(each);
+  options_.cors_origins = parse_origins("https://app.example").value();
+  start();
+  const auto asked = [&](const std::pair<Method, const char*>& each, bool preflight) {
+    std::string path = each.second;
+    if (const auto at = path.find("{model}"); at != std::string::npos) path.replace(at, 7, "m");
+    const std::string method(method_name(each.first));
+    return status_of(ask((preflight ? "OPTIONS" : method) + " " + path +
+                         " HTTP/1.1\r\nHost: localhost\r\nOrigin: https://app.example\r\n" +
+                         "Access-Control-Request-Method: " + method +
+                         "\r\nContent-Length: 0\r\n\r\n"));
+  };
+  for (const auto& each : closed) {
+    EXPECT_EQ(asked(each, false), 403) << each.second;
+    EXPECT_EQ(asked(each, true), 403) << each.second;
+  }
+  for (const auto& each : open) {
+    EXPECT_EQ(asked(each, false), 200) << each.second;
+    EXPECT_EQ(asked(each, true), 204) << each.second;
+  }
+}
+
+TEST_F(LimitsTest, tells_caches_that_answers_depend_on_the_page) {
+  add_hello();
+  options_.cors_origins = parse_origins("https://app.example").value();
+  start();
+  const std::string reply = ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(status_of(reply), 200);
+  EXPECT_NE(reply.find("Vary: Origin\r\n"), std::string::npos) << reply;
+  EXPECT_EQ(reply.find("Access-Control"), std::string::npos) << reply;
+}
+
 TEST(Origins, are_whole_and_have_no_wildcard) {
   EXPECT_TRUE(parse_origins("")->empty());
   EXPECT_EQ(parse_origins("https://a.example:8443,http://[::1]:3000")->size(), 2U);

@@ -219,7 +219,8 @@ IoResult RecordStream::send_sealed(std::span<const unsigned char> sealed) {
 
 // As far as the socket takes it: who breaks the rules may miss why it was cut.
 void RecordStream::send_alert(Alert alert) {
-  if (!unsent_.empty() || std::exchange(finished_, true)) return;
+  // Also when half a record is stuck and no alert can go: nothing may be written any more.
+  if (std::exchange(finished_, true) || !unsent_.empty()) return;
   std::array<unsigned char, 2 + kRecordOverhead> record{};
   const std::size_t size = writer_.alert(alert, record.data());
   static_cast<void>(!::send(socket_, record.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT));

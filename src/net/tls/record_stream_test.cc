@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -226,6 +227,19 @@ TEST_F(RecordStreamTest, a_full_socket_takes_the_rest_later_and_each_byte_once) 
   EXPECT_EQ(seen, all);
 }
 
+TEST_F(RecordStreamTest, nothing_is_written_after_the_end_though_a_record_was_stuck) {
+  const std::string large(16'000, 'x');
+  while (stream_->write(large, "").outcome == IoOutcome::kDone) {
+  }
+  std::string forged = data("forged");
+  forged.back() = static_cast<char>(forged.back() ^ 1);
+  send(forged);
+  std::string seen;
+  EXPECT_EQ(read_all(seen), IoOutcome::kFailed);
+  received();  // There is room again.
+  EXPECT_EQ(stream_->write(large, "").outcome, IoOutcome::kFailed);
+}
+
 // ---- OpenSSL as the judge
 // ------------------------------------------------------------------------
 
@@ -303,6 +317,25 @@ TEST_F(TakenOverTest, padded_records_and_another_suite_do_as_well) {
   char reply[4096];
   ASSERT_GT(SSL_read(chacha.get(), reply, sizeof reply), 12);
   EXPECT_EQ(std::string(reply, 12), "HTTP/1.1 200");
+}
+
+TEST_F(TakenOverTest, a_client_with_room_for_small_records_gets_small_ones) {
+  SSL_set_tlsext_max_fragment_length(session_.get(), TLSEXT_max_fragment_length_512);
+  connect();
+  // The length of the largest record that comes, from each head as OpenSSL shows it.
+  std::size_t largest = 0;
+  SSL_set_msg_callback_arg(session_.get(), &largest);
+  SSL_set_msg_callback(session_.get(), [](int sent, int, int kind, const void* bytes,
+                                          std::size_t size, SSL*, void* into) {
+    if (sent != 0 || kind != SSL3_RT_HEADER || size != 5) return;
+    const auto* head = static_cast<const unsigned char*>(bytes);
+    auto& most = *static_cast<std::size_t*>(into);
+    most = std::max(most, static_cast<std::size_t>(head[3]) << 8 | head[4]);
+  });
+  const std::string body(5'000, 'b');
+  EXPECT_EQ(echo(body), body);
+  EXPECT_GT(largest, 0u);
+  EXPECT_LE(largest, 512u + 256u);
 }
 
 TEST_F(TakenOverTest, a_goodbye_is_answered_by_one) {

@@ -169,11 +169,11 @@ RecordReader::Opened RecordReader::open(std::span<const unsigned char> sealed,
 
 // `inner` is content, kind and any number of noughts.
 RecordReader::Opened RecordReader::opened(std::size_t used, std::span<const unsigned char> inner) {
+  if (inner.size() > kRecordContentMax + 1) return broken(Alert::kRecordOverflow);  // RFC 8446, 5.4
   std::size_t end = inner.size();
   while (end > 0 && inner[end - 1] == 0) --end;
   if (end == 0) return broken(Alert::kUnexpectedMessage);
   const auto content = inner.first(end - 1);
-  if (content.size() > kRecordContentMax) return broken(Alert::kRecordOverflow);
   Opened found{Kind::kData, used, content.size(), {}};
   switch (inner[end - 1]) {
     case kKindData:

@@ -158,6 +158,14 @@ TEST(Records, what_has_no_place_after_a_handshake_ends_it) {
   RecordKey key(secret_of(1), RecordKey::Use::kSeal);
   const std::string too_long(kRecordContentMax + 2, '\x17');
   EXPECT_EQ(Pair().open(sealed_by_hand(key, too_long)).alert, Alert::kRecordOverflow);
+  // Padding counts: what is short may not be blown up beyond what a content may have.
+  RecordKey padding(secret_of(1), RecordKey::Use::kSeal);
+  std::string padded(kRecordContentMax + 2, '\0');
+  padded.front() = '\x17';
+  EXPECT_EQ(Pair().open(sealed_by_hand(padding, padded)).alert, Alert::kRecordOverflow);
+  RecordKey largest(secret_of(1), RecordKey::Use::kSeal);
+  padded.pop_back();
+  EXPECT_EQ(Pair().open(sealed_by_hand(largest, padded)).kind, Kind::kData);
   const Bytes plain = {21, 3, 3, 0, 2, 1, 0};  // Unsealed.
   EXPECT_EQ(Pair().open(plain).alert, Alert::kUnexpectedMessage);
   EXPECT_EQ(Pair().open({22}).alert, Alert::kUnexpectedMessage);

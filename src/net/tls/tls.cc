@@ -133,6 +133,12 @@ void hear_secret(const SSL* session, const char* line) {
   if (label == "SERVER_TRAFFIC_SECRET_0") heard->server = read_secret(secret, heard->secrets.write);
 }
 
+// Our records are as large as they may be by default; this peer has less room, and was promised it.
+bool has_small_records(const ssl_st& session) {
+  const SSL_SESSION* agreed = SSL_get_session(&session);
+  return agreed != nullptr && SSL_SESSION_get_max_fragment_length(agreed) != 0;
+}
+
 // ---- PEM --------------------------------------------------------------------------------------
 
 BioPtr read_only(const std::string& text) {
@@ -376,7 +382,7 @@ std::unique_ptr<RecordStream::Secrets> take_secrets(ssl_st& session) {
   const SSL_CIPHER* suite = SSL_get_current_cipher(&session);
   const bool ours = SSL_version(&session) == TLS1_3_VERSION && suite != nullptr &&
                     SSL_CIPHER_get_id(suite) == TLS1_3_CK_AES_256_GCM_SHA384 && heard->client &&
-                    heard->server && SSL_has_pending(&session) == 0;
+                    heard->server && SSL_has_pending(&session) == 0 && !has_small_records(session);
   if (!ours) {
     SSL_set_read_ahead(&session, 1);  // It stays with OpenSSL: one call takes what has come.
     return nullptr;

@@ -274,6 +274,19 @@ TEST_F(MutualTlsTest, names_a_client_by_its_certificate) {
   EXPECT_EQ(get(client_options(), "/peer")->body, "");  // None shown, none needed.
 }
 
+TEST_F(MutualTlsTest, names_no_client_by_it_for_a_page_of_another_origin) {
+  Route model = route(Method::kGet, "/v2/models/{model}",
+                      [](const Request& r) { return Response::text("peer:" + r.tls_peer); });
+  model.dialect = "inference";
+  router_.add(std::move(model));
+  options_.cors_origins = parse_origins("https://app.example").value();
+  start();
+  ClientOptions options = client_as(authority_.issue({.names = "URI:spiffe://ours/a"}));
+  EXPECT_EQ(get(options, "/v2/models/m")->body, "peer:spiffe://ours/a");
+  options.headers.emplace_back("Origin", "https://app.example");
+  EXPECT_EQ(get(options, "/v2/models/m")->body, "peer:");
+}
+
 TEST_F(MutualTlsTest, refuses_a_bad_certificate_in_the_handshake) {
   start();
   TestAuthority stranger;

@@ -115,19 +115,21 @@ void Batcher::submit(Job submitted) {
   run_until_idle(std::move(job));
 }
 
+// Those that are too late are told after the batch that was taken with them has run: telling may
+// take as long as another model's answer (deployments_fallback.cc), and the batch is in time still.
 void Batcher::run_until_idle(std::unique_ptr<Job> first) {
   Jobs jobs;
+  Jobs late;
   jobs.push_back(std::move(first));
   while (!jobs.empty()) {
     run(jobs);
-    Jobs dropped;
-    {
-      MutexLock lock(mutex_);
-      jobs = take_next(dropped);
-      if (jobs.empty()) --running_;
-    }
-    drop(dropped);
+    drop(late);
+    late.clear();
+    MutexLock lock(mutex_);
+    jobs = take_next(late);
+    if (jobs.empty()) --running_;
   }
+  drop(late);
 }
 
 void Batcher::take(std::size_t i, Jobs& into) { into.push_back(std::move(waiting_[i])); }

@@ -214,9 +214,8 @@ struct Deployments::Impl {
   using LoadedModel = Result<std::shared_ptr<const LiveModel>>;
   // What the models of one are counted with.
   std::int64_t bytes_of(const LiveModel& live) const;
-  // What a load of it would need, if none of its files were loaded yet.
-  Result<std::int64_t> need_of(const ProjectName& project, const Deployment& declared,
-                               std::int64_t version);
+  // What a load of it would need beside what serves in the slot, whose sessions it takes over.
+  Result<std::int64_t> need_of(const ProjectName& project, const Slot& slot, std::int64_t version);
   // As load(); others leave for it if they may and it was asked for.
   LoadedModel load_into_room(const storage::Object& object, const Slot& slot, std::int64_t version,
                              Table& next) FALAJ_REQUIRES(ticking);
@@ -249,6 +248,8 @@ bool uses_model(const LiveModel& live, const std::string& model);
 std::int64_t deadline_of(const LiveModel& live, const InferJob& job, std::int64_t begun,
                          Timestamp now);
 void declare_cache_metrics(telemetry::Metrics& metrics);
+// Of the slot, and of what serves in it: after a load that failed that has the cache from before.
+void clear_answers(const Slot& slot);
 void add_cache_figures(const LiveModel& live, DeploymentStatus& status);
 
 }  // namespace falaj::serving

@@ -60,7 +60,11 @@ class Process {
       spec.inherited.push_back({isolated::kFirstLane + static_cast<int>(i), std::move(theirs)});
     }
     spec.on_line = [said = process->said_](std::string_view line) { said->take(line); };
-    spec.on_exit = [said = process->said_](const exec::ChildExit& end) { said->end(end); };
+    // Not called any more once the child was dropped, which is before its process is.
+    spec.on_exit = [said = process->said_, raw = process.get()](const exec::ChildExit& end) {
+      said->end(end);
+      raw->hang_up();
+    };
     auto child = exec::Child::start(std::move(spec));
     if (!child.ok()) return Error(ErrorId::kRuntimeUnavailable, child.error().message);
     process->child_ = std::move(*child);
@@ -72,11 +76,29 @@ class Process {
   // How it ended; "" while it lives.
   std::string end() const { return said_->how(); }
 
-  // Asks, over a lane of its own. The error of the outer result is the process's failure, and then
-  // it must be dropped.
-  Result<Result<Answer>> ask(std::string_view frame, Duration limit) {
+  // A lane of its own for one question: kOverloaded when too many wait for one already, or none
+  // became free in time. That says nothing about the process.
+  Result<int> take_lane(Duration limit) {
+    MutexLock lock(mutex_);
+    if (free_.empty() && waiting_ >= lanes_.size()) {
+      return Error(ErrorId::kOverloaded, "as many requests as may wait for the model's process");
+    }
+    ++waiting_;
+    const bool some =
+        freed_.wait_for(mutex_, std::chrono::nanoseconds(limit.nanos),
+                        [this]() FALAJ_REQUIRES(mutex_) { return !free_.empty() || hung_up_; });
+    --waiting_;
+    if (hung_up_) return Error(ErrorId::kOverloaded, "the process of the model has just ended");
+    if (!some) return Error(ErrorId::kOverloaded, "the model's process is busy");
+    const int lane = free_.back();
+    free_.pop_back();
+    return lane;
+  }
+
+  // Asks over a lane that was taken; gives it back. The error of the outer result is the process's
+  // failure, and then it must be dropped.
+  Result<Result<Answer>> ask(int lane, std::string_view frame, Duration limit) {
     const std::int64_t until = monotonic_nanos() + limit.nanos;
-    const int lane = FALAJ_TRY(take_lane(until));
     // A lane that is left in the middle is never used again: the process goes.
     FALAJ_TRY(isolated::send_frame(lane, frame, until));
     const std::string body = FALAJ_TRY(isolated::receive_frame(lane, until));
@@ -136,6 +158,13 @@ class Process {
     std::vector<int> lanes_ FALAJ_GUARDED_BY(mutex_);
   };
 
+  // Whoever waits for a lane of one that ended waits for nothing.
+  void hang_up() {
+    MutexLock lock(mutex_);
+    hung_up_ = true;
+    freed_.notify_all();
+  }
+
   // Keeps our end; theirs is returned.
   Result<Descriptor> open_lane() {
     int ends[2] = {-1, -1};
@@ -150,16 +179,6 @@ class Process {
     return Descriptor(ends[1]);
   }
 
-  Result<int> take_lane(std::int64_t until) {
-    MutexLock lock(mutex_);
-    const std::int64_t left = std::max<std::int64_t>(until - monotonic_nanos(), 0);
-    const bool some = freed_.wait_for(mutex_, std::chrono::nanoseconds(left),
-                                      [this]() FALAJ_REQUIRES(mutex_) { return !free_.empty(); });
-    if (!some) return Error(Code::kDeadlineExceeded, "no answer in time");
-    const int lane = free_.back();
-    free_.pop_back();
-    return lane;
-  }
   void give_lane(int lane) {
     MutexLock lock(mutex_);
     free_.push_back(lane);
@@ -172,6 +191,8 @@ class Process {
   CondVar freed_;
   std::vector<Descriptor> lanes_ FALAJ_GUARDED_BY(mutex_);
   std::vector<int> free_ FALAJ_GUARDED_BY(mutex_);
+  std::size_t waiting_ FALAJ_GUARDED_BY(mutex_) = 0;  // For a lane.
+  bool hung_up_ FALAJ_GUARDED_BY(mutex_) = false;
   std::unique_ptr<exec::Child> child_;  // Ends first: nobody answers a lane that is closed.
 };
 
@@ -223,7 +244,8 @@ class IsolatedSession final : public Session {
   Result<Answer> ask(std::string_view frame,
                      const std::function<bool(const Answer&)>& whole) const {
     const std::shared_ptr<Process> process = FALAJ_TRY(living());
-    Result<Result<Answer>> said = process->ask(frame, options_.answer_max);
+    const int lane = FALAJ_TRY(process->take_lane(options_.answer_max));
+    Result<Result<Answer>> said = process->ask(lane, frame, options_.answer_max);
     if (!said.ok()) return failed(process, said.error());
     Result<Answer>& answer = *said;
     if (answer.ok() && !whole(*answer)) {

@@ -25,7 +25,7 @@ struct IsolationOptions {
   // environment, sandbox and limits. Descriptors and channel are added.
   std::function<exec::ChildSpec(unsigned lanes)> process;
   std::string version;  // What Runtime::version() says.
-  unsigned lanes = 2;   // Questions that one model is asked at a time.
+  unsigned lanes = 2;   // Questions that one model is asked at a time; as many more may wait.
   Duration load_max = Duration::minutes(1);
   Duration answer_max = Duration::seconds(5);  // Past it the process is ended.
   Duration pause_min = Duration::milliseconds(100);
@@ -38,7 +38,8 @@ Duration pause_after(int failures, const IsolationOptions& options);
 
 // load_bytes() starts the process and waits until the model is ready: FJ-5002 with its words when
 // it is no model, FJ-5003 when the process ends or takes longer than load_max, FJ-5005 when it
-// cannot be started. run() and score() may wait up to answer_max: never on an event loop. Answers
+// cannot be started. run() and score() may wait up to answer_max for a lane, FJ-5040 when none
+// becomes free, and up to answer_max for the answer: never on an event loop. Answers
 // are checked against the signature: FJ-9001 and a new process for anything else.
 std::unique_ptr<Runtime> isolated_runtime(IsolationOptions options, telemetry::Metrics& metrics);
 

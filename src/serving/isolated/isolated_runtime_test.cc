@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "serving/testing/held_session.h"
 
@@ -57,6 +59,7 @@ TEST_F(IsolatedRuntimeTest, answers_as_the_model_does) {
 }
 
 TEST_F(IsolatedRuntimeTest, many_ask_at_once_over_few_lanes) {
+  options_.lanes = 4;  // As many more may wait.
   const auto session = load("double").value();
   std::vector<std::jthread> threads;
   for (int i = 0; i < 8; ++i) {
@@ -67,6 +70,26 @@ TEST_F(IsolatedRuntimeTest, many_ask_at_once_over_few_lanes) {
       }
     });
   }
+}
+
+TEST_F(IsolatedRuntimeTest, more_than_may_wait_are_refused_and_the_process_goes_on) {
+  options_.lanes = 1;
+  options_.answer_max = Duration::seconds(2);
+  const auto session = load("hang").value();
+  // One has the lane, one waits for it, and whoever comes now is told so at once.
+  std::jthread holds([&] { EXPECT_FALSE(ask(*session, 13).ok()); });
+  std::vector<std::jthread> others;
+  std::atomic<int> overloaded{0};
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&] {
+      const auto told = ask(*session, 13);
+      if (!told.ok() && told.error().id == ErrorId::kOverloaded) ++overloaded;
+    });
+  }
+  others.clear();
+  holds.join();
+  EXPECT_GE(overloaded, 2) << "lack of room is no failure of the process";
+  EXPECT_EQ(value_of(ask(*session, 2).value()[0]), 4);
 }
 
 TEST_F(IsolatedRuntimeTest, one_that_crashes_fails_its_request_alone_and_comes_back) {

@@ -114,14 +114,18 @@ Status Recordings::keep_waiting(Recorder& recorder) {
     if (requests.empty()) return {};
     const Recorder::Whose& whose = recorder.whose();
     const auto stored = FALAJ_TRY(blobs_.put(owner_of(whose), encode_recorded(requests)));
-    FALAJ_TRY(sql_.write([&](storage::SqlTransaction& tx) -> Status {
+    const Status entered = sql_.write([&](storage::SqlTransaction& tx) -> Status {
       FALAJ_TRY(tx.execute(
           "INSERT INTO recorded_requests (project, deployment, zone, blob, requests, bytes,"
           " begins_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
           {whose.project, whose.deployment, whose.zone, stored.id.str(),
            static_cast<std::int64_t>(requests.size()), stored.bytes, requests.front().at.nanos}));
       return {};
-    }));
+    });
+    if (entered.ok()) continue;
+    cleaned_.erase(whose);  // Should it stay after all, the next look finds it.
+    FALAJ_TRY(remove_blob(blobs_, owner_of(whose), stored.id));
+    return entered;
   }
 }
 
@@ -245,14 +249,49 @@ Result<std::int64_t> Recordings::count(const std::string& project,
   return requests;
 }
 
+// Every deployment that the project ever had, in every zone that ever was: the store cannot list
+// owners, and a crash leaves bytes that no row names.
+Result<std::vector<Recorder::Whose>> Recordings::owners(const std::string& project) const {
+  std::set<std::string> deployments;
+  std::set<std::string> zones;
+  for (const Segment& segment : FALAJ_TRY(segments({project, ""}))) {
+    deployments.insert(segment.whose.deployment);
+    zones.insert(segment.whose.zone);
+  }
+  for (const auto& recorder : recorders({project, ""})) {
+    deployments.insert(recorder->whose().deployment);
+    zones.insert(recorder->whose().zone);
+  }
+  FALAJ_TRY(sql_.read([&](storage::SqlTransaction& tx) -> Status {
+    for (const auto& object : FALAJ_TRY(storage::object_history(tx, "Deployment"))) {
+      if (object.project == project) deployments.insert(object.name);
+    }
+    for (const auto& object : FALAJ_TRY(storage::object_history(tx, "Zone"))) {
+      zones.insert(object.name);
+    }
+    return {};
+  }));
+  std::vector<Recorder::Whose> all;
+  for (const std::string& deployment : deployments) {
+    for (const std::string& zone : zones) all.push_back({project, deployment, zone});
+  }
+  return all;
+}
+
 Status Recordings::erase(const ProjectName& project) {
   MutexLock lock(keeping_);
   ++erasures_;
   for (const auto& recorder : recorders({project.str(), ""})) {
     while (recorder->waiting_.try_pop().has_value()) continue;
   }
+  const std::vector<Recorder::Whose> known = FALAJ_TRY(owners(project.str()));
   const std::vector<Segment> all = FALAJ_TRY(segments({project.str(), ""}));
   for (const Segment& segment : all) FALAJ_TRY(drop(segment));
+  for (const Recorder::Whose& whose : known) {
+    for (const BlobId& id : FALAJ_TRY(blobs_.list(owner_of(whose)))) {
+      FALAJ_TRY(remove_blob(blobs_, owner_of(whose), id));
+    }
+  }
   if (!all.empty()) {
     log::info("recorded requests erased", {{"project", project.str()}, {"segments", all.size()}});
   }

@@ -109,6 +109,8 @@ class Recordings {
   Status drop(const Segment& segment) FALAJ_REQUIRES(keeping_);
   Result<std::vector<Segment>> segments(const Key& key) const;
   std::vector<std::shared_ptr<Recorder>> recorders(const Key& key) const;
+  // Whose recordings of the project there may be.
+  Result<std::vector<Recorder::Whose>> owners(const std::string& project) const;
 
   storage::SqlStore& sql_;
   storage::BlobStore& blobs_;

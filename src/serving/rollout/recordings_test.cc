@@ -154,6 +154,45 @@ TEST_F(RecordingsTest, removes_what_a_crash_left) {
   EXPECT_TRUE(files().empty());
 }
 
+TEST_F(RecordingsTest, leaves_no_bytes_that_could_not_be_entered) {
+  const auto execute = [this](const char* text) {
+    const Status done = world_.sql->write([text](storage::SqlTransaction& tx) -> Status {
+      FALAJ_TRY(tx.execute(text));
+      return {};
+    });
+    ASSERT_TRUE(done.ok()) << done.error().message;
+  };
+  execute(
+      "CREATE TRIGGER refuse BEFORE INSERT ON recorded_requests"
+      " BEGIN SELECT RAISE(ABORT, 'the disk is full'); END");
+  const auto held = recorder();
+  offer(64);
+  EXPECT_FALSE(recordings_.tick().ok());
+  EXPECT_TRUE(files().empty());
+  execute("DROP TRIGGER refuse");
+  offer(64);
+  tick();
+  EXPECT_EQ(count(), 64);
+  EXPECT_EQ(files().size(), 1U);
+}
+
+TEST_F(RecordingsTest, an_erasure_takes_what_no_row_names) {
+  const storage::Owner owner{ProjectName("pay"), Zone("ae"), "Deployment/fraud"};
+  const storage::Owner others{ProjectName("other"), Zone("ae"), "Deployment/fraud"};
+  world_.apply("Zone", "ae", "{}");
+  for (const storage::Owner& each : {owner, others}) {
+    ASSERT_TRUE(world_.blobs->put(each, "written, and not entered").ok());
+  }
+  ASSERT_TRUE(recordings_.erase(ProjectName("pay")).ok());
+  EXPECT_TRUE(files().empty()) << "nobody records for it";
+  EXPECT_EQ(world_.blobs->list(others)->size(), 1U);
+  ASSERT_TRUE(world_.blobs->put(owner, "written, and not entered").ok());
+  world_.remove("Deployment", "fraud");
+  world_.remove("Zone", "ae");
+  ASSERT_TRUE(recordings_.erase(ProjectName("pay")).ok());
+  EXPECT_TRUE(files().empty()) << "nor is it declared any more";
+}
+
 TEST(RecordedCodec, refuses_what_it_did_not_write) {
   Recorded entities{{5}, std::vector<EntityKeys>{customer(1), {{"name", std::string("x")}}}};
   Recorded tensors{{6}, std::vector<Tensor>{{"x", "FP32", {1, 2}, std::string(8, 'b')}}};
