@@ -2,8 +2,8 @@
 // that are worse in one way each. Requests are simulated; who is asked, what is counted and what is
 // decided is the code that serves.
 //
-// FALAJ_ROLLOUT_SEEDS=200 runs the day as it is recorded in docs/reference/performance.md; without it
-// a small share of the same runs. FALAJ_ROLLOUT_TICK is how often it is asked, in seconds.
+// FALAJ_ROLLOUT_SEEDS=200 runs the day as it is recorded in docs/reference/performance.md; without
+// it a small share of the same runs. FALAJ_ROLLOUT_TICK is how often it is asked, in seconds.
 #include <gtest/gtest.h>
 
 #include <array>
