@@ -308,10 +308,9 @@ TEST_F(WardsTest, are_measured_while_they_run) {
   std::vector<WardUsage> curve;
   EXPECT_TRUE(bell_.wait_until([&] {
     curve = wards_->curve("a").value_or({});
-    return curve.size() >= 2;
-  }));
+    return curve.size() >= 2 && curve.back().cpu_time.nanos > 0;
+  })) << "on a busy machine it may have had no turn yet when it was first looked at";
   EXPECT_GT(curve.back().memory_bytes, 0);
-  EXPECT_GT(curve.back().cpu_time.nanos, 0);
   EXPECT_GT(curve.back().at, curve.front().at);
   EXPECT_GT(wards_->get("a")->usage.memory_bytes, 0);
   std::ofstream(folder_ + "/fifo") << "go";
