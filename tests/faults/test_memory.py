@@ -25,7 +25,7 @@ class Memory(ProgramTest):
     def bring(self, server, model, content):
         path = f"/api/v1/models/{model}/versions:import"
         reply = server.request("POST", path, content, "application/octet-stream")
-        self.assertEqual(reply.status, 200, reply.text)
+        self.assertEqual(reply.status, 201, reply.text)
 
     def serve(self, server, name, version=1, **spec):
         server.apply(shop.thing("Deployment", name, model=name, version=version, batch="never",

@@ -174,7 +174,7 @@ std::uint32_t ViewIndex::Shard::add(std::string_view key, std::uint64_t hash, st
 // Its place in the table stays taken, so that what was placed behind it is still found; a hash that
 // no key in this shard has keeps anybody from finding the row.
 void ViewIndex::Shard::bury(std::uint32_t row, std::size_t width) {
-  const std::uint32_t chunk = row / kChunkRows;
+  const auto chunk = static_cast<std::uint32_t>(row / kChunkRows);
   long_bytes -= heap_of(keys[row]);
   wipe(keys[row]);
   std::string().swap(keys[row]);
