@@ -9,6 +9,8 @@
 namespace falaj::serving {
 namespace {
 
+constexpr std::int64_t kSmall = std::int64_t{16} << 20;  // A load that nobody would miss.
+
 using budget::MemoryBudget;
 using telemetry::MetricInfo;
 using telemetry::MetricKind;
@@ -137,9 +139,12 @@ Result<std::shared_ptr<Session>> Deployments::Impl::open_session(
     if (!session.ok()) return session.error().within(what);
     held->session = std::move(session).value();
   }
-  // What another process took is not seen here: the guess stays.
-  const std::int64_t took =
-      held->session->may_wait() ? budget::guessed_need(file_bytes) : memory->allocated() - before;
+  // What another process took is not seen here: the guess stays. More than the guess is what others
+  // allocated meanwhile, uploads among them; it must not keep the model out the next time.
+  const std::int64_t guess = budget::guessed_need(file_bytes);
+  const std::int64_t took = held->session->may_wait()
+                                ? guess
+                                : std::min(memory->allocated() - before, std::max(guess, kSmall));
   FALAJ_TRY(held->share->measured(took, held->session.get()));
   metrics.gauge(kUsed, {}).set(static_cast<double>(memory->room().used));
   log::debug("model loaded", {{"model", what}, {"bytes", held->share->bytes()}});
